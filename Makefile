@@ -1,0 +1,61 @@
+# Two commands do everything on a fresh machine with Python 3.11+ and make:
+#   make demo   sets up and runs the main job        (LIGHT=1: no torch, under 30 s)
+#   make test   sets up and passes all tests
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LIGHT ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup frameworks demo check test e2e soak bench lock format clean
+
+help:  ## this list
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(BIN)/.ready  ## the project, editable, in .venv (so .venv/bin/tw works)
+
+$(BIN)/.ready: pyproject.toml requirements/dev.txt tools/setup.sh
+	@PYTHON=$(PYTHON) tools/setup.sh $(VENV)
+	@touch $@
+
+frameworks: setup  ## the real frameworks the examples and tests train with (torch: about 4.5 GB)
+	@$(BIN)/python tools/frameworks.py torch
+
+demo: setup  ## run the static and the elastic PyTorchJob example (LIGHT=1: without torch)
+ifeq ($(LIGHT),)
+	@$(BIN)/python tools/frameworks.py torch
+	@$(BIN)/tw demo
+else
+	@$(BIN)/tw demo --light
+endif
+
+check: setup  ## format, lint, types, imports and the quick tests: under 3 minutes
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n auto -m "not e2e"
+
+e2e: frameworks  ## real processes and real frameworks
+	$(BIN)/pytest -m e2e
+
+test: check e2e  ## everything
+
+soak: frameworks  ## many repetitions of what can go wrong only sometimes
+	TRAINWRIGHT_SOAK=1 $(BIN)/pytest -m "e2e or fault" --timeout 3600
+
+bench: frameworks  ## measure what the docs claim
+	$(BIN)/python benchmarks/local.py
+
+format:  ## let ruff write the code as ruff wants it
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+lock:  ## pin the dependencies again, with hashes
+	@tools/lock.sh $(BIN)
+
+clean:  ## remove what make made
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

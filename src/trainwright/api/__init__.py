@@ -1,0 +1,1 @@
+"""What a user may write: read, default, check; one module per kind."""

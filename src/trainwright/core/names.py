@@ -1,0 +1,38 @@
+"""Pod, service, host and label names: built here and nowhere else."""
+
+import re
+
+DOMAIN = "trainwright.dev"
+
+JOB_LABEL = f"{DOMAIN}/job"
+"""On every object we create: the job it belongs to. Caches select by it."""
+VERSION_LABEL = f"{DOMAIN}/version"
+"""On every pod: how often the job had been restarted as a whole when the pod was made."""
+GANG_LABEL = f"{DOMAIN}/gang"
+"""On pods that start together or not at all: the gang's name."""
+GANG_MIN_ANNOTATION = f"{DOMAIN}/gang-min"
+"""On the pods of a gang: how many of them must fit before any starts."""
+RECORD_ANNOTATION = f"{DOMAIN}/record"
+LENIENT_ANNOTATION = f"{DOMAIN}/lenient"
+
+KUBEFLOW = "training.kubeflow.org"
+OPERATOR_NAME_LABEL = f"{KUBEFLOW}/operator-name"
+JOB_NAME_LABEL = f"{KUBEFLOW}/job-name"
+REPLICA_TYPE_LABEL = f"{KUBEFLOW}/replica-type"
+REPLICA_INDEX_LABEL = f"{KUBEFLOW}/replica-index"
+JOB_ROLE_LABEL = f"{KUBEFLOW}/job-role"
+
+LABEL_LENGTH = 63
+_DNS_1123 = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+_DNS_1035 = re.compile(r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
+
+
+def pod(job: str, role: str, index: int) -> str:
+    """Return the name of one replica's pod; it is also its host name."""
+    return f"{job}-{role.lower()}-{index}".replace("/", "-")
+
+
+def is_dns_label(name: str, *, letter_first: bool = False) -> bool:
+    """Say whether a name can be a host name; Services also need a letter first."""
+    pattern = _DNS_1035 if letter_first else _DNS_1123
+    return len(name) <= LABEL_LENGTH and bool(pattern.match(name))

@@ -1,0 +1,55 @@
+"""The kinds of objects there are: group, version, plural, and what the API offers for each.
+
+Rows for the built-in kinds we use stand here; job kinds bring their own row. A store or client is given rows and
+knows nothing else of a kind.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One kind of object, as the API serves it."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    status: bool = True
+    """Whether status is a subresource: written apart from the rest, and ignored in ordinary writes."""
+    size_path: tuple[str, ...] = ()
+    """Where the scale subresource reads and writes the wanted number of replicas."""
+
+    @property
+    def api_version(self) -> str:
+        """Return "v1" or "apps/v1"."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+POD = Resource("", "v1", "pods", "Pod")
+SERVICE = Resource("", "v1", "services", "Service")
+CONFIG_MAP = Resource("", "v1", "configmaps", "ConfigMap", status=False)
+SECRET = Resource("", "v1", "secrets", "Secret", status=False)
+EVENT = Resource("", "v1", "events", "Event", status=False)
+NODE = Resource("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+STATEFUL_SET = Resource("apps", "v1", "statefulsets", "StatefulSet", size_path=("spec", "replicas"))
+BATCH_JOB = Resource("batch", "v1", "jobs", "Job")
+AUTOSCALER = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
+
+BUILT_IN = (POD, SERVICE, CONFIG_MAP, SECRET, EVENT, NODE, NAMESPACE, STATEFUL_SET, BATCH_JOB, AUTOSCALER)
+
+
+def resource_of(obj: dict[str, Any], rows: Iterable[Resource]) -> Resource:
+    """Return the row for an object's apiVersion and kind, or raise KeyError with both."""
+    version, kind = obj.get("apiVersion"), obj.get("kind")
+    for row in rows:
+        if row.kind == kind and row.api_version == version:
+            return row
+    raise KeyError(f"no resource is known for apiVersion {version!r}, kind {kind!r}")

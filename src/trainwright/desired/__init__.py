@@ -1,0 +1,1 @@
+"""Job and Wiring to the objects that should exist."""

@@ -1,0 +1,1 @@
+"""What runs inside pods. Standard library only; imports nothing of ours."""

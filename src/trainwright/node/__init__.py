@@ -1,0 +1,1 @@
+"""The process kubelet: pods as process trees."""

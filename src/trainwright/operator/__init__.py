@@ -1,0 +1,1 @@
+"""The running loops: the only place where decisions meet a cluster."""

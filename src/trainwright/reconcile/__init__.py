@@ -1,0 +1,1 @@
+"""(kind, job, observed, now) to Decision: what to do next, as a pure function."""

@@ -1,0 +1,1 @@
+"""Small controllers for the local home: scheduler, garbage collection, built-in workloads."""
