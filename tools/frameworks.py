@@ -53,7 +53,9 @@ def make(name: str) -> None:
         subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(target)], check=True)
         pins = str(ROOT / "requirements" / f"{name}.txt")
         subprocess.run(
-            [uv, "pip", "install", "--python", str(python(name)), "--require-hashes", "-r", pins], check=True
+            # Compiled now, because PYTHONDONTWRITEBYTECODE may be set later: importing torch then takes twice as long.
+            [uv, "pip", "install", "--compile-bytecode", "--python", str(python(name)), "--require-hashes", "-r", pins],
+            check=True,
         )
         (target / ".ready").touch()
         print(f"frameworks: {name} is ready", flush=True)

@@ -1,1 +1,122 @@
-"""The command line: one module per command."""
+"""The command line: one module per command, imported only when that command is called.
+
+`tw --help` must answer at once, so this module imports click and nothing of ours; the table below carries the one-line
+helps. Every command module has a `command`. Errors become sentences on stderr and the exit codes of `exits` here, once.
+"""
+
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from trainwright import __version__
+from trainwright.cli import exits
+
+__all__ = ["COMMANDS", "main", "tw"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One command: its heading in the help, and its line there."""
+
+    section: str
+    summary: str
+
+
+FILES, JOBS, OTHER = "Manifests", "Jobs that ran", "This program"
+
+COMMANDS = {
+    "run": Row(FILES, "Run the jobs of a manifest on this machine and wait for them."),
+    "lint": Row(FILES, "Say everything that is wrong with manifests."),
+    "render": Row(FILES, "Print every Kubernetes object a job would create."),
+    "explain": Row(FILES, "Print every field we inject into the pods, and why."),
+    "demo": Row(FILES, "Train a static and an elastic job; lose a worker, add one."),
+    "status": Row(JOBS, "Show a job, its roles and its ranks."),
+    "logs": Row(JOBS, "Print what the ranks of a job printed."),
+    "events": Row(JOBS, "List what happened to a job."),
+    "completion": Row(OTHER, "Print the completion script for your shell."),
+}
+
+
+class _Commands(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"trainwright.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from trainwright.core.errors import did_you_mean
+
+            ctx.fail(f"no such command: {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        for section in dict.fromkeys(row.section for row in COMMANDS.values()):
+            with formatter.section(section):
+                formatter.write_dl([(name, row.summary) for name, row in COMMANDS.items() if row.section == section])
+
+
+@click.command(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Try: tw run examples/pytorch/static.yaml",
+)
+@click.version_option(__version__, "--version", message="trainwright %(version)s")
+def tw() -> None:
+    """Run distributed training jobs from the manifests you already have."""
+
+
+def main() -> None:
+    """Run `tw` and leave with its exit code."""
+    sys.exit(_code())
+
+
+def _code() -> int:
+    try:
+        result = tw(prog_name="tw", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return exits.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        from trainwright.cli.screen import forget_stdout
+
+        forget_stdout()
+        return exits.after_signal(13)
+    except Exception as error:  # noqa: BLE001 - ours are said, faults are shown
+        return _explained(error)
+    return result if isinstance(result, int) else exits.OK
+
+
+def _explained(error: Exception) -> int:
+    """Say an error of ours in its own words and return its exit code; anything else is a fault and shows where."""
+    from trainwright.core.errors import BadRequest, ManifestError, NotFound, TrainwrightError
+
+    while isinstance(error, ExceptionGroup):  # task groups wrap what ended them
+        error = error.exceptions[0]
+    if not isinstance(error, TrainwrightError | OSError):
+        import traceback
+
+        traceback.print_exception(error)
+        return _said(
+            RuntimeError("this is a fault of Trainwright itself, not of your job; please report it"), exits.OURS
+        )
+    codes: dict[type, int] = {ManifestError: exits.REJECTED, NotFound: exits.NOT_FOUND, BadRequest: exits.USAGE}
+    return _said(error, codes.get(type(error), exits.OURS), prefix="" if isinstance(error, ManifestError) else "tw: ")
+
+
+def _said(error: Exception, code: int, prefix: str = "tw: ") -> int:
+    words = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+    for line in words.splitlines():
+        click.echo(f"{prefix}{line}", err=True)
+    return code

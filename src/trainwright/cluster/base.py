@@ -13,6 +13,10 @@ from trainwright.core.objects import Object
 from trainwright.core.resources import Resource
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
+FOREGROUND = "foregroundDeletion"
+"""The finalizer by which an object waits until its children are gone."""
+ORPHAN = "orphan"
+"""The finalizer by which an object waits until its children are let go of."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,14 @@
-"""Job and Wiring to the objects that should exist."""
+"""Job and Wiring to the objects that should exist, and the reason for every field we add to them."""
+
+from trainwright.desired.base import (
+    KUBERNETES,
+    BuiltPod,
+    Desired,
+    Injection,
+    Settings,
+    WantedPod,
+    explain,
+    render,
+)
+
+__all__ = ["KUBERNETES", "BuiltPod", "Desired", "Injection", "Settings", "WantedPod", "explain", "render"]

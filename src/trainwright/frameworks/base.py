@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from trainwright.api.common import Job
+from trainwright.core import names
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,17 @@ class Net(Protocol):
 
 
 @dataclass(frozen=True)
+class HostNames:
+    """The net of every home where pods have names: a replica is reached at its pod's own name."""
+
+    names: bool = True
+
+    def endpoint(self, job: Job, role: str, index: int, port: int) -> Endpoint:
+        """Return the pod's name and the port as it stands."""
+        return Endpoint(names.pod(job.name, role, index), port)
+
+
+@dataclass(frozen=True)
 class Entry:
     """One value that is added, with the reason a user would want to read."""
 
@@ -62,6 +74,7 @@ class Wiring:
 
     env: Mapping[str, Entry] = field(default_factory=dict)
     ports: Mapping[str, int] = field(default_factory=dict)
+    """Opened on the role's main container, unless it has a port of that name."""
     wait_for: tuple[WaitFor, ...] = ()
 
 
@@ -73,3 +86,5 @@ class Framework:
     options: type[Any]
     wire: Callable[[Job, Replica, Any, Net], Wiring]
     summary: str = ""
+    needs: tuple[str, ...] = ()
+    """Frameworks it builds on: wired first, with the options of the same names where the job does not ask for them."""

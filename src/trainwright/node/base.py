@@ -20,6 +20,8 @@ class Mount:
     source: Path
     target: str
     read_only: bool = False
+    optional: bool = False
+    """Left out, instead of refused, where it cannot be made."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class ProcessSpec:
     stdout: int | None = None
     stderr: int | None = None
     """File descriptors of the caller's, who may close them once the process has started; None: /dev/null."""
+    leave_children: bool = False
+    """What it leaves running when it ends of itself lives on until the pod closes, as after an exec on a cluster."""
 
 
 @dataclass(frozen=True)

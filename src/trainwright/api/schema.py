@@ -1,0 +1,60 @@
+"""The shapes of `reader.py` printed as structural OpenAPI v3, from which CRDs are generated.
+
+Structural means what an API server demands: one type per place, no references, no null, integers with a format. What
+only we can check (pod templates, relations between fields) stays with the kind's `check`.
+"""
+
+from typing import Any
+
+from trainwright.api.reader import INT32, LONGEST_QUANTITY, QUANTITY, Shape, Type, shape_of
+
+_INT_OR_STRING = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+_SPECIAL: dict[Type, dict[str, Any]] = {
+    "any": {"x-kubernetes-preserve-unknown-fields": True},
+    "int-or-string": _INT_OR_STRING,
+    "int-or-quantity": {**_INT_OR_STRING, "pattern": QUANTITY, "maxLength": LONGEST_QUANTITY},
+}
+
+
+def schema(shape: Shape) -> dict[str, Any]:
+    """Return the schema that accepts what the walker accepts; unknown fields are an API server's own business."""
+    if shape.type == "quantity":
+        raise ValueError("a CRD cannot say 'quantity', which takes 0.5 without quotes; use int-or-quantity")
+    described = {"description": shape.doc} if shape.doc else {}
+    return {**described, **_SPECIAL.get(shape.type, {"type": shape.type}), **_details(shape)}
+
+
+def _details(shape: Shape) -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    if shape.preserved:
+        details["x-kubernetes-preserve-unknown-fields"] = True
+    if shape.fields:
+        details["properties"] = {name: schema(below) for name, below in shape.fields.items()}
+    if shape.required:
+        details["required"] = list(shape.required)
+    if shape.values:
+        details["additionalProperties"] = schema(shape.values)
+    if shape.type == "array":
+        details["items"] = schema(shape.items or Shape("any"))
+    if shape.enum:
+        details["enum"] = list(shape.enum)
+    if shape.type == "integer":
+        details["format"] = "int32" if (shape.maximum or 0) < INT32 and (shape.minimum or 0) >= -INT32 else "int64"
+        details |= {name: getattr(shape, name) for name in ("minimum", "maximum") if getattr(shape, name) is not None}
+    return details
+
+
+def document(spec: type[Any], doc: str = "") -> dict[str, Any]:
+    """Return the schema of a whole object of a kind, given the dataclass of its spec."""
+    return {
+        **({"description": doc} if doc else {}),
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": schema(shape_of(spec)),
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        },
+    }

@@ -1,0 +1,31 @@
+"""Objects as JSON or YAML, the way kubectl writes them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from trainwright.core.objects import Object
+
+
+def dump(value: Any, form: str) -> str:
+    """Return an object as one text."""
+    if form == "json":
+        import msgspec
+
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+    import yaml
+
+    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120)
+    return text
+
+
+def stream(objects: Iterable[Object], form: str) -> str:
+    """Return several objects as one stream: YAML documents, or a JSON list that kubectl takes."""
+    if form == "json":
+        return dump(as_list(list(objects)), "json")
+    return "---\n".join(dump(obj, "yaml") for obj in objects)
+
+
+def as_list(objects: Sequence[Object]) -> Object:
+    """Return objects as the API's List."""
+    return {"apiVersion": "v1", "kind": "List", "items": list(objects)}

@@ -1,0 +1,58 @@
+"""`tw render FILE`: every Kubernetes object a job would create, without creating any."""
+
+import sys
+
+import click
+
+from trainwright.cli.settings import Setting, SettingType
+
+
+@click.command("render")
+@click.argument("file")
+@click.option("--job", "only_jobs", is_flag=True, help="Print the jobs as they would be stored, defaults filled in.")
+@click.option("-n", "--namespace", help="The namespace of objects that name none.")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    type=SettingType(),
+    metavar="PATH=VALUE",
+    help="Change a value of the jobs on the way.",
+)
+@click.option("--lenient", is_flag=True, help="Only warn about fields that are not known.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="YAML documents, or one JSON List.",
+)
+def command(
+    file: str, only_jobs: bool, namespace: str | None, sets: tuple[Setting, ...], lenient: bool, output: str
+) -> None:
+    """Print every Kubernetes object the jobs of FILE would create, in creation order.
+
+    \b
+    tw render job.yaml
+    tw render job.yaml --job           # the job as admission would store it
+    tw render job.yaml | kubectl diff -f -
+    """  # noqa: D301 - click reads \b as "leave these lines alone"
+    from trainwright import desired
+    from trainwright.cli.loading import load
+    from trainwright.cli.output import stream
+    from trainwright.kinds import kind_of
+
+    loaded = load(file, sets, namespace, lenient=lenient)
+    for warning in loaded.warnings:
+        click.echo(warning, err=True)
+    objects = list(loaded.jobs)
+    if not only_jobs:
+        objects = [
+            obj
+            for job in loaded.jobs
+            if (kind := kind_of(job))
+            for obj in desired.render(kind.build(kind.read(job), desired.KUBERNETES, 0))
+        ]
+    sys.stdout.write(stream(objects, output))
+    sys.stdout.flush()

@@ -1,0 +1,82 @@
+"""`tw run FILE`: run the jobs of a manifest on this machine, wait for them, and leave with the culprit's exit code."""
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from trainwright.cli.settings import Setting, SettingType
+from trainwright.cli.words import Duration
+
+
+@click.command("run")
+@click.argument("file")
+@click.option("-n", "--namespace", help="The namespace of objects that name none.")
+@click.option("--timeout", type=Duration(), metavar="D", help="Give up after so long: 30s, 5m, 1h30m. Exit code 124.")
+@click.option(
+    "--set", "sets", multiple=True, type=SettingType(), metavar="PATH=VALUE", help="Change a value of the jobs first."
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["auto", "net", "ports"]),
+    default="auto",
+    show_default=True,
+    help="How pods are kept apart: own network and processes each, or plain processes on distinct ports.",
+)
+@click.option("--cpu", metavar="QUANTITY", help="Offer so many cores to jobs, instead of what this machine has.")
+@click.option("--memory", metavar="QUANTITY", help="Offer so much memory, such as 16Gi.")
+@click.option("--gpu", metavar="NUMBER", help="Offer so many GPUs.")
+@click.option("--lenient", is_flag=True, help="Only warn about fields that are not known.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing of our own but errors.")
+@click.option("-o", "--output", type=click.Choice(["json"]), help="Print the final job object; logs go to stderr.")
+def command(
+    file: str,
+    namespace: str | None,
+    timeout: float | None,
+    sets: tuple[Setting, ...],
+    isolation: Literal["auto", "net", "ports"],
+    cpu: str | None,
+    memory: str | None,
+    gpu: str | None,
+    lenient: bool,
+    quiet: bool,
+    output: str | None,
+) -> int:
+    """Run the jobs of FILE ("-" reads standard input) on this machine and wait for them.
+
+    Every pod is a process tree of its own; its image is not pulled, its command runs with your environment. What the
+    ranks print comes out on stdout with the rank in front, our own words on stderr. Every run is kept: see `tw logs`,
+    `tw status` and `tw events`. The exit code is that of the rank that failed first, 0 when the jobs succeeded.
+
+    \b
+    tw run examples/pytorch/static.yaml
+    tw run job.yaml --set spec.pytorchReplicaSpecs.Worker.replicas=3
+    tw run job.yaml --timeout 5m -o json > job.json
+    """  # noqa: D301 - click reads \b as "leave these lines alone"
+    import asyncio
+    import os
+    import sys
+
+    from trainwright.cli.launch import Wishes, launch
+    from trainwright.cli.loading import load
+    from trainwright.cli.output import as_list, dump
+    from trainwright.cli.screen import Screen
+
+    loaded = load(file, sets, namespace, lenient=lenient)
+    screen = Screen(logs=2 if output else 1, quiet=quiet)
+    wishes = Wishes(
+        isolation=isolation,
+        cpu=cpu,
+        memory=memory,
+        gpu=gpu,
+        timeout=timeout,
+        environment=dict(os.environ),
+        cwd=Path.cwd(),
+        lenient=lenient,
+    )
+    result = asyncio.run(launch(loaded, wishes, screen))
+    if output:
+        objects = result.jobs
+        sys.stdout.write(dump(objects[0] if len(objects) == 1 else as_list(objects), output))
+        sys.stdout.flush()
+    return result.code

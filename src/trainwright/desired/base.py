@@ -1,0 +1,74 @@
+"""Settings, Desired, Injection: what a home gives, what a job should have, and why each added field is there."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from trainwright import __version__
+from trainwright.core.objects import Object
+from trainwright.frameworks.base import HostNames, Net
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the home decides about the objects of every job: addresses, and how a pod waits for a peer."""
+
+    net: Net
+    wait_image: str
+    wait_command: tuple[str, ...]
+    """Runs `inpod/wait_for.py`; ``--host`` and ``--seconds`` are added."""
+
+
+KUBERNETES = Settings(HostNames(), f"trainwright:{__version__}", ("python", "-m", "trainwright.inpod.wait_for"))
+"""The objects as a cluster gets them, which is also what `tw render` shows."""
+
+
+@dataclass(frozen=True)
+class Injection:
+    """One field of a pod that we set or change, or leave because the user has set it: a row of `tw explain`."""
+
+    pod: str
+    path: str
+    value: str
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WantedPod:
+    """A pod that should exist. It is only built when it is missing, which it rarely is."""
+
+    name: str
+    role: str
+    index: int
+    make: Callable[[], "BuiltPod"]
+
+
+@dataclass(frozen=True)
+class BuiltPod:
+    """A pod, and how it came to differ from its template."""
+
+    object: Object
+    injections: tuple[Injection, ...]
+
+
+@dataclass(frozen=True)
+class Desired:
+    """Everything a job should have while it runs, in the order in which it is made."""
+
+    support: tuple[Object, ...]
+    """Services, autoscalers and the like: made before the pods that need them, and kept as they are here."""
+    pods: tuple[WantedPod, ...]
+
+
+def render(desired: Desired) -> Iterator[Object]:
+    """Yield every object a job would create, in creation order."""
+    yield from desired.support
+    for pod in desired.pods:
+        yield pod.make().object
+
+
+def explain(desired: Desired, role: str = "") -> Iterator[Injection]:
+    """Yield every field we add to a job's pods and why, pod by pod; with `role`, only of that role's."""
+    for pod in desired.pods:
+        if not role or pod.role.lower() == role.lower():
+            yield from pod.make().injections

@@ -1,0 +1,33 @@
+"""What runs in the place of an image: images are not pulled, so `command` and `args` are all there is.
+
+The command runs on this machine with the caller's PATH. A bare `python` is the caller's; where the caller's PATH has
+none, it is the Python that runs us, because a machine that has only `python3`, or a virtual environment that
+was not activated, should not fail a manifest that every image with Python would run.
+"""
+
+import shutil
+import sys
+from collections.abc import Mapping
+
+from trainwright.core.objects import Object
+from trainwright.node.environment import expand
+from trainwright.node.refusals import Refused
+
+_PYTHONS = ("python", "python3")
+
+
+def command(container: Object, path: str, variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words to run; `path` is where the container stands in the manifest, for the error."""
+    words = container.get("command") or ()
+    if not words:
+        lacks = "args but no command" if container.get("args") else "no command"
+        raise Refused(f"{path}: {lacks}; images are not run here, so write the command the image would run")
+    return tuple(expand(str(word), variables) for word in [*words, *(container.get("args") or ())])
+
+
+def found(words: tuple[str, ...], environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words with the program looked up where that needs more than PATH."""
+    program = words[0]
+    if program in _PYTHONS and not shutil.which(program, path=environment.get("PATH", "")):
+        return (sys.executable, *words[1:])
+    return words

@@ -1,0 +1,342 @@
+"""The process kubelet: registers a node, runs the pods that are bound to it as process trees, answers logs and exec.
+
+It sees nothing but a `Cluster` and an `Isolation`. Each pod has a worker of its own (`pod_worker`); this module only
+starts them, tells them what the API says about their pod, and ends them all when the node stops.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import platform
+import shutil
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from trainwright import __version__
+from trainwright.cluster.base import Change, Cluster, Session
+from trainwright.cluster.informer import Informer
+from trainwright.cluster.queue import Backoff
+from trainwright.core.errors import AlreadyExists, BadRequest, ClusterError, NotFound
+from trainwright.core.objects import Object, timestamp
+from trainwright.core.resources import NODE, POD, SERVICE
+from trainwright.node import logs
+from trainwright.node.base import Isolation
+from trainwright.node.devices import GPU, Devices, gpu_ids
+from trainwright.node.events import Events
+from trainwright.node.hosts import HostsFiles
+from trainwright.node.memory import MemoryLimits, group_parent
+from trainwright.node.pod_worker import NodeParts, PodWorker
+
+log = logging.getLogger(__name__)
+
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the place Kubernetes puts emptyDir of medium Memory, too
+_MEMORY_PREFIX = "trainwright"
+_PODS_DEFAULT = "1000"
+_RETRY = Backoff(first=0.2, longest=5.0)
+_STOP_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class KubeletOptions:
+    """What a node is made of."""
+
+    node_name: str
+    root: Path
+    """Where pods keep their files: logs, volumes, claims."""
+    capacity: Mapping[str, str]
+    """What the node offers: cpu, memory, nvidia.com/gpu, pods, as quantities."""
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    """The caller's environment, in the place of an image's."""
+    cwd: str | Path = field(default_factory=Path.cwd)
+    """Where commands run unless the manifest says workingDir."""
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    backoff: float = 10.0
+    """The first wait before a container is restarted again; doubles up to thirty times as much."""
+    refresh: float = 10.0
+    """How often mounted ConfigMaps and Secrets are looked at again."""
+    address: str = "127.0.0.1"
+    """The node's own address, as pods are told it."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    control_groups: bool = True
+    """Whether memory limits may use control groups; else processes are polled."""
+
+
+class Kubelet:
+    """A node. Entering it registers the node and begins to run pods; leaving it kills every pod and waits."""
+
+    def __init__(self, cluster: Cluster, isolation: Isolation, options: KubeletOptions) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._own = Informer(cluster, POD, fields=f"spec.nodeName={options.node_name}")
+        self._pods = Informer(cluster, POD)
+        self._services = Informer(cluster, SERVICE)
+        self._events = Events(cluster, options.node_name, options.now)
+        self._hosts = HostsFiles(self._services.items, self._pods.items)
+        self._files = logs.FileLogs(options.root)
+        gpus = gpu_ids(int(options.capacity.get(GPU) or 0), options.environment)
+        self._capacity = {"pods": _PODS_DEFAULT, **options.capacity}
+        if GPU in self._capacity:
+            self._capacity[GPU] = str(len(gpus))
+        self._parts = NodeParts(
+            cluster=cluster,
+            isolation=isolation,
+            events=self._events,
+            hosts=self._hosts,
+            devices=Devices(gpus),
+            limits=MemoryLimits(group_parent() if options.control_groups else None),
+            name=options.node_name,
+            address=options.address,
+            root=options.root,
+            memory_root=_SHARED_MEMORY / f"{_MEMORY_PREFIX}-{os.getpid()}-{options.node_name}",
+            allocatable=self._capacity,
+            environment=options.environment,
+            cwd=str(options.cwd),
+            now=options.now,
+            backoff=options.backoff,
+        )
+        self._workers: dict[str, PodWorker] = {}
+        self._names: dict[tuple[str, str], str] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._loops: list[asyncio.Task[None]] = []
+        self._stopping = False
+
+    async def __aenter__(self) -> "Kubelet":
+        """Register the node and begin to run its pods."""
+        (self._options.root / "pods").mkdir(parents=True, exist_ok=True)
+        _sweep_memory()
+        try:
+            await self._begin_all()
+        except BaseException:
+            await self._end(self._loops)
+            raise
+        return self
+
+    async def _begin_all(self) -> None:
+        await self._register()
+        self._services.subscribe(lambda _: self._hosts.changed())
+        self._pods.subscribe(lambda _: self._hosts.changed())
+        for informer in (self._services, self._pods):
+            self._begin(informer.run())
+            await informer.synced.wait()
+        for loop in (self._events.run(), self._hosts.run(), self._refresh()):
+            self._begin(loop)
+        self._own.subscribe(self._changed)
+        self._begin(self._own.run())
+        await self._own.synced.wait()
+        self._remove_orphans()
+
+    async def __aexit__(self, *error: object) -> None:
+        """Kill every pod, wait until all are gone, and say that the node is."""
+        self._stopping = True
+        workers = list(self._workers.values())
+        for worker in workers:
+            worker.shut_down()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_SECONDS):
+                await asyncio.gather(*(worker.ended() for worker in workers))
+                await self._report_not_ready()
+                await self._events.flush()
+        await self._end([*self._tasks.values(), *self._loops])
+        for worker in workers:
+            worker.remove_files()
+        shutil.rmtree(self._parts.memory_root, ignore_errors=True)
+
+    # Logs and exec
+
+    async def logs(
+        self, namespace: str, pod: str, *, container: str = "", follow: bool = False, restart: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """Yield a container's output from the start, through all restarts; with `follow` until it has ended."""
+        worker = self._worker(namespace, pod)
+        if worker is None:
+            async for chunk in self._files.logs(namespace, pod, container=container, restart=restart):
+                yield chunk
+            return
+        container = container or worker.default_container()
+        growth = worker.growth(container)
+        if follow:
+            first = 0 if restart is None else max(growth.begun, 0) if restart < 0 else restart
+            async for chunk in logs.follow(worker.log_folder, container, growth, first):
+                yield chunk
+            return
+        found = logs.runs(worker.log_folder, container)
+        if not found:
+            words = worker.waiting_words(container)
+            raise BadRequest(f"container {container!r} in pod {pod!r} is waiting to start: {words}")
+        for run in logs.chosen(found, restart):
+            async for chunk in logs.read(logs.log_path(worker.log_folder, container, run)):
+                yield chunk
+
+    async def exec(
+        self, namespace: str, pod: str, command: list[str], *, container: str = "", stdin: bool = False
+    ) -> Session:
+        """Start a command inside a running pod."""
+        worker = self._worker(namespace, pod)
+        if worker is None:
+            raise NotFound(f"pod {pod!r} of namespace {namespace!r} does not run on node {self._options.node_name!r}")
+        if not command:
+            raise BadRequest("there is no command to execute")
+        return await worker.exec(command, container, stdin=stdin)
+
+    def _worker(self, namespace: str, pod: str) -> PodWorker | None:
+        return self._workers.get(self._names.get((namespace, pod), ""))
+
+    # Pods
+
+    def _changed(self, change: Change) -> None:
+        """Tell a pod's worker what has become of it; a pod that is new gets one."""
+        pod = change.object
+        meta = pod["metadata"]
+        worker = self._workers.get(meta["uid"])
+        if change.type == "DELETED":
+            if worker:
+                worker.gone()
+        elif worker:
+            worker.update(pod)
+        elif not self._stopping:
+            worker = PodWorker(self._parts, pod)
+            self._workers[worker.uid] = worker
+            self._names[meta["namespace"], meta["name"]] = worker.uid
+            self._tasks[worker.uid] = asyncio.create_task(self._run(worker))
+
+    async def _run(self, worker: PodWorker) -> None:
+        """Run a pod and forget it; a worker that breaks must not take the node with it."""
+        meta = worker.pod["metadata"]
+        try:
+            await worker.run()
+        except Exception:
+            log.exception("the worker of pod %s/%s broke", meta["namespace"], meta["name"])
+            return
+        worker.remove_files()
+        self._workers.pop(worker.uid, None)
+        self._tasks.pop(worker.uid, None)
+        if self._names.get((meta["namespace"], meta["name"])) == worker.uid:
+            del self._names[meta["namespace"], meta["name"]]
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.refresh)
+            for worker in list(self._workers.values()):
+                await worker.refresh_volumes()
+
+    def _remove_orphans(self) -> None:
+        """Remove folders of pods that went while nobody looked."""
+        for folder in (self._options.root / "pods").iterdir():
+            if folder.name not in self._workers:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    # The node
+
+    async def _register(self) -> None:
+        """Create the node, or take over the one an earlier run left."""
+        failures = 0
+        while True:
+            try:
+                await self._create_or_update()
+                return
+            except (ClusterError, OSError) as error:
+                failures += 1
+                log.warning("the node cannot be registered and is tried again: %s", error)
+            await asyncio.sleep(_RETRY.seconds(failures))
+
+    async def _create_or_update(self) -> None:
+        node = self._node_object()
+        try:
+            await self._cluster.create(NODE, node)
+        except AlreadyExists:
+            name = self._options.node_name
+            await self._cluster.patch(NODE, "", name, {"metadata": {"labels": node["metadata"]["labels"]}})
+        await self._cluster.patch(NODE, "", self._options.node_name, {"status": node["status"]}, subresource="status")
+
+    def _node_object(self) -> Object:
+        options = self._options
+        labels = {
+            "kubernetes.io/hostname": options.node_name,
+            "kubernetes.io/os": platform.system().lower(),
+            "kubernetes.io/arch": _architecture(),
+            **options.labels,
+        }
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": options.node_name, "labels": labels},
+            "spec": {},
+            "status": {
+                "capacity": dict(self._capacity),
+                "allocatable": dict(self._capacity),
+                "conditions": [self._ready("True", "KubeletReady", "pods run as processes")],
+                "addresses": [
+                    {"type": "InternalIP", "address": options.address},
+                    {"type": "Hostname", "address": options.node_name},
+                ],
+                "nodeInfo": _node_info(),
+            },
+        }
+
+    async def _report_not_ready(self) -> None:
+        condition = self._ready("False", "KubeletStopped", "the process kubelet has stopped")
+        try:
+            await self._cluster.patch(
+                NODE, "", self._options.node_name, {"status": {"conditions": [condition]}}, subresource="status"
+            )
+        except (ClusterError, OSError) as error:
+            log.debug("the node could not be reported as stopped: %s", error)
+
+    def _ready(self, status: str, reason: str, message: str) -> Object:
+        now = timestamp(self._options.now())
+        return {
+            "type": "Ready",
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+
+    async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin(self, loop: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(loop)
+        task.add_done_callback(_say_if_broken)
+        self._loops.append(task)
+
+
+def _say_if_broken(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception():
+        log.error("a loop of the kubelet broke", exc_info=task.exception())
+
+
+def _sweep_memory() -> None:
+    """Remove what agents that were killed have left in shared memory."""
+    with contextlib.suppress(OSError):
+        for folder in _SHARED_MEMORY.glob(f"{_MEMORY_PREFIX}-*-*"):
+            owner = folder.name.split("-")[1]
+            if owner.isdecimal() and not Path(f"/proc/{owner}").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _architecture() -> str:
+    machine = platform.machine().lower()
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+
+
+def _node_info() -> Object:
+    return {
+        "architecture": _architecture(),
+        "operatingSystem": platform.system().lower(),
+        "osImage": platform.platform(terse=True),
+        "kernelVersion": platform.release(),
+        "kubeletVersion": f"trainwright-{__version__}",
+        "kubeProxyVersion": "",
+        "containerRuntimeVersion": "process://",
+        "machineID": "",
+        "systemUUID": "",
+        "bootID": "",
+    }

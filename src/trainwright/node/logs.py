@@ -1,0 +1,204 @@
+"""Logs are files: `<root>/logs/<namespace>/<pod>_<uid>/<container>/<restart>.log`, stdout and stderr together.
+
+A process writes into its file itself, so nothing is lost and nobody is in between. Whoever reads, reads the file: from
+the start, through all restarts in order, and when following until the container has ended for good and its file was
+read to the end. (`kubectl logs` shows the last restart only; here a crash is not hidden by the run after it.
+`restart` picks a single one, -1 the last.)
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from trainwright.cluster.base import Session
+from trainwright.core.errors import BadRequest, NotFound
+
+CHUNK = 1 << 18
+_FIRST_LOOK, _LAST_LOOK = 0.01, 0.25
+_TAIL_BYTES, _TAIL_LINES = 2048, 80
+_LOG_NAME = re.compile(r"(\d+)\.log")
+
+
+def pod_folder(root: Path, namespace: str, pod: str, uid: str) -> Path:
+    """Return the folder with the logs of one pod."""
+    return root / "logs" / namespace / f"{pod}_{uid}"
+
+
+def log_path(folder: Path, container: str, restart: int) -> Path:
+    """Return the log file of one run of a container of the pod with that folder."""
+    return folder / container / f"{restart}.log"
+
+
+def open_log(path: Path) -> int:
+    """Open a log file for a process to append to."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+
+def tail(path: Path) -> str:
+    """Return the last lines of a log: what stands in for a termination message after a failure."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL_BYTES))
+            data = file.read(_TAIL_BYTES)
+    except OSError:
+        return ""
+    return "\n".join(data.decode(errors="replace").splitlines()[-_TAIL_LINES:])
+
+
+class Growth:
+    """What a follower must know of a container: which run is the last so far, and whether there will be more."""
+
+    def __init__(self) -> None:
+        self.begun = -1
+        """The newest run that has a log."""
+        self.over = -1
+        """The newest run whose log is complete."""
+        self.ended = False
+        """Whether there will be no other run."""
+        self._changed = asyncio.Event()
+
+    def begin(self, restart: int) -> None:
+        """Say that a run has a log now."""
+        self.begun = restart
+        self._wake()
+
+    def finish(self, restart: int) -> None:
+        """Say that nothing will be added to the log of a run."""
+        self.over = max(self.over, restart)
+        self._wake()
+
+    def end(self) -> None:
+        """Say that there will be no other run."""
+        self.ended, self.over = True, max(self.over, self.begun)
+        self._wake()
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for the next of these to be said, or so long; tell whether anything was."""
+        try:
+            await asyncio.wait_for(self._changed.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+async def follow(folder: Path, container: str, growth: Growth, first: int) -> AsyncIterator[bytes]:
+    """Yield the logs of a container from run `first` on, until it has ended and everything was read."""
+    restart = first
+    while True:
+        while growth.begun < restart and not growth.ended:
+            await growth.wait(60)
+        if growth.begun < restart:
+            return
+        async for chunk in _follow_one(log_path(folder, container, restart), restart, growth):
+            yield chunk
+        restart += 1
+
+
+async def _follow_one(path: Path, restart: int, growth: Growth) -> AsyncIterator[bytes]:
+    position, pause = 0, _FIRST_LOOK
+    while True:
+        done = growth.over >= restart  # asked before reading: what is there after the end was there at the end
+        async for chunk in read(path, position):
+            position += len(chunk)
+            pause = _FIRST_LOOK
+            yield chunk
+        if done:
+            return
+        woken = await growth.wait(pause)
+        pause = _FIRST_LOOK if woken else min(pause * 2, _LAST_LOOK)
+
+
+async def read(path: Path, position: int = 0) -> AsyncIterator[bytes]:
+    """Yield what is in a file from a position on."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        while chunk := os.pread(file, CHUNK, position):
+            position += len(chunk)
+            yield chunk
+            await asyncio.sleep(0)  # a reader of a long log lets others have their turn
+    finally:
+        os.close(file)
+
+
+def runs(folder: Path, container: str) -> list[int]:
+    """Return the runs of a container that have a log, in order."""
+    try:
+        entries = list((folder / container).iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(int(match[1]) for entry in entries if (match := _LOG_NAME.fullmatch(entry.name)))
+
+
+class FileLogs:
+    """Logs of pods that are no more, by looking at files only: the logs half of `PodStreams`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def folder(self, namespace: str, pod: str, uid: str = "") -> Path:
+        """Return the folder of a pod; without uid, of the one of that name that started last."""
+        if uid:
+            return pod_folder(self._root, namespace, pod, uid)
+        folders = (self._root / "logs" / namespace).glob(f"{pod}_*")
+        found = [(path.stat().st_mtime_ns, path) for path in folders if path.name.rpartition("_")[0] == pod]
+        if not found:
+            raise NotFound(f"there are no logs of pod {pod!r} in namespace {namespace!r}")
+        return max(found)[1]
+
+    async def logs(
+        self, namespace: str, pod: str, *, container: str = "", follow: bool = False, restart: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """Yield what is there; nothing will be added, so `follow` makes no difference."""
+        del follow
+        folder = self.folder(namespace, pod)
+        container = container or _only_container(folder)
+        found = runs(folder, container)
+        if not found:
+            known = ", ".join(_containers(folder)) or "none"
+            raise NotFound(f"pod {pod!r} has no logs of a container {container!r} (there are: {known})")
+        for run in chosen(found, restart):
+            async for chunk in read(log_path(folder, container, run), 0):
+                yield chunk
+
+    async def exec(
+        self, namespace: str, pod: str, command: list[str], *, container: str = "", stdin: bool = False
+    ) -> Session:
+        """Refuse: nothing runs."""
+        del command, container, stdin
+        raise BadRequest(f"pod {pod!r} in namespace {namespace!r} is not running; only its logs were kept")
+
+
+def chosen(found: list[int], restart: int | None) -> list[int]:
+    """Return the runs asked for: all of them, or one (-1 is the last)."""
+    if restart is None:
+        return found
+    try:
+        return [found[restart]] if restart < 0 else [found[found.index(restart)]]
+    except (IndexError, ValueError):
+        raise NotFound(f"there is no run {restart} (there are: {', '.join(map(str, found)) or 'none'})") from None
+
+
+def _containers(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
+    except FileNotFoundError:
+        return []
+
+
+def _only_container(folder: Path) -> str:
+    """Return the container meant when none is named: the one that wrote last, as init steps end before it."""
+    found = _containers(folder)
+    if not found:
+        raise NotFound(f"there are no logs in {folder}")
+    return max(found, key=lambda name: max((log.stat().st_mtime_ns for log in (folder / name).iterdir()), default=0))

@@ -1,0 +1,543 @@
+"""One pod of this node, from the moment it is bound here until it is gone from the API and nothing of it is left.
+
+    volumes ─▶ sandbox ─▶ /etc/hosts ─▶ init containers, in order ─▶ containers ─▶ sidecars stopped ─▶ sandbox closed
+                 └── told to stop at any point: preStop, SIGTERM, grace, SIGKILL ──────────────────────┘
+
+The pod's status is computed whole whenever something changed and written when it differs; many changes while one write
+is under way become one write. A pod that has ended keeps its worker until somebody deletes the object.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from trainwright.cluster.base import Cluster
+from trainwright.cluster.queue import Backoff
+from trainwright.core.errors import BadRequest, ClusterError, Conflict, HomeError, Invalid, NotFound
+from trainwright.core.objects import Object, moment, timestamp
+from trainwright.core.resources import POD
+from trainwright.node import environment, hosts, images, logs, sessions, volumes
+from trainwright.node.base import Isolation, Mount, ProcessSpec, Sandbox, SandboxSpec, SpawnError
+from trainwright.node.container import ContainerRun, Place, resumed
+from trainwright.node.devices import Devices
+from trainwright.node.events import Events
+from trainwright.node.memory import MemoryLimits
+from trainwright.node.patience import Patience
+from trainwright.node.refusals import Missing, Refused
+from trainwright.node.sources import Facts, fetch
+from trainwright.node.status import OURS, Container, ContainerKind, PodFacts, pod_status, status_patch, waiting
+from trainwright.node.unsupported import unsupported
+
+log = logging.getLogger(__name__)
+
+_SETTLE_SECONDS = 0.005
+_RETRY = Backoff(first=0.2, longest=5.0)
+_GRACE_DEFAULT = 30.0
+_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+_TERMINAL = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True)
+class NodeParts:
+    """What all pods of a node share."""
+
+    cluster: Cluster
+    isolation: Isolation
+    events: Events
+    hosts: hosts.HostsFiles
+    devices: Devices
+    limits: MemoryLimits
+    name: str
+    address: str
+    root: Path
+    memory_root: Path
+    allocatable: Mapping[str, str]
+    environment: Mapping[str, str]
+    cwd: str
+    now: Callable[[], datetime]
+    backoff: float
+
+
+class PodWorker:
+    """Runs one pod."""
+
+    def __init__(self, node: NodeParts, pod: Object) -> None:
+        self.pod = pod
+        self.uid = str(pod["metadata"]["uid"])
+        self._node = node
+        self._folder = node.root / "pods" / self.uid
+        self.log_folder = logs.pod_folder(node.root, self._meta["namespace"], self._meta["name"], self.uid)
+        self._volumes = volumes.Volumes(
+            volumes.Folders(self._folder, node.memory_root / self.uid, node.root / "claims" / self._meta["namespace"])
+        )
+        self._sources: dict[str, Path] = {}
+        self._devices: dict[str, str | None] = {}
+        self._sandbox: Sandbox | None = None
+        self._views = {each.name: each for each in self._first_views()}
+        self._runs: dict[str, ContainerRun] = {}
+        start = (pod.get("status") or {}).get("startTime") or timestamp(node.now())
+        self._facts = PodFacts(node.address, start_time=start)
+        self._growths: dict[str, logs.Growth] = {}
+        self._stopping = asyncio.Event()
+        self._patience: Patience | None = None
+        self._stop_reason = ""
+        self._over = asyncio.Event()
+        """Set when nothing of the pod runs any more, or ever did; before the last status is written."""
+        self._deleting = asyncio.Event()
+        self._gone = asyncio.Event()
+        self._dirty = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._written: Object = pod.get("status") or {}
+
+    # Told from outside
+
+    def update(self, pod: Object) -> None:
+        """Take the newest form of the pod; one that is to be deleted is stopped."""
+        self.pod = pod
+        if pod["metadata"].get("deletionTimestamp"):
+            self._deleting.set()
+            self._stop(self._grace)
+        self._dirty.set()
+
+    def gone(self) -> None:
+        """Take notice that the object is no more: there is nothing to wait for."""
+        self._gone.set()
+        self._deleting.set()
+        self._stop(0)
+
+    def shut_down(self) -> None:
+        """End the pod at once because its node stops."""
+        if not self._over.is_set():
+            self._facts = replace(
+                self._facts,
+                failed=True,
+                reason="Terminated",
+                message="Pod was terminated in response to imminent node shutdown.",
+            )
+        self._stop(0)
+
+    async def run(self) -> None:
+        """Run the pod and return when its object is gone."""
+        reporting = asyncio.create_task(self._report())
+        try:
+            if (self.pod.get("status") or {}).get("phase") not in _TERMINAL:
+                await self._live()
+                await self.write_status()
+            else:
+                self._finish()
+            await self._deleting.wait()
+            await self._delete()
+            await self._gone.wait()
+        finally:
+            reporting.cancel()
+            await asyncio.gather(reporting, return_exceptions=True)
+            await self._close()
+
+    async def ended(self) -> None:
+        """Return when nothing of the pod runs any more and that is written down."""
+        await self._over.wait()
+        await self.write_status()
+
+    # Asked from outside
+
+    def default_container(self) -> str:
+        """Return the container meant when none is named."""
+        named = (self._meta.get("annotations") or {}).get(_DEFAULT_CONTAINER)
+        return str(named or self.pod["spec"]["containers"][0]["name"])
+
+    def growth(self, container: str) -> logs.Growth:
+        """Return what a follower of a container's log must know."""
+        self._check_container(container)
+        return self._growth(container)
+
+    def waiting_words(self, container: str) -> str:
+        """Return why a container has not begun."""
+        state = self._view(container).state.get("waiting") or {}
+        return str(state.get("reason") or "it has not begun")
+
+    async def exec(self, command: list[str], container: str, *, stdin: bool) -> sessions.ProcessSession:
+        """Start a command in a running container."""
+        container = container or self.default_container()
+        self._check_container(container)
+        run = self._runs.get(container)
+        if run is None or run.command is None or self._sandbox is None:
+            raise BadRequest(f"container {container!r} of pod {self._meta['name']!r} is not running")
+        spec = replace(run.command, argv=images.found(tuple(command), run.command.env))
+        try:
+            return await sessions.start(self._sandbox, spec, stdin=stdin)
+        except SpawnError as error:
+            raise BadRequest(f"container {container!r} of pod {self._meta['name']!r}: {error}") from error
+
+    async def refresh_volumes(self) -> None:
+        """Write volumes again whose ConfigMaps, Secrets or labels have changed."""
+        if self._sandbox is None or self._over.is_set() or not self._sources:
+            return
+        with contextlib.suppress(Missing, Refused, ClusterError, OSError):  # the files stay as they are
+            await self._prepare_volumes()
+
+    # The life of the pod
+
+    async def _live(self) -> None:
+        if self._meta.get("deletionTimestamp"):
+            self._deleting.set()
+            self._stop(self._grace)
+        tasks = [asyncio.create_task(self._end_when_told()), asyncio.create_task(self._watch_deadline())]
+        for sentence in self._warnings():
+            self._emit("Unsupported", sentence, "Warning")
+        try:
+            if await self._prepare():
+                await self._run_containers()
+        except Refused as error:
+            self._fail("UnsupportedPod", str(error))
+        except Exception as error:
+            log.exception("pod %s/%s could not be run", self._meta["namespace"], self._meta["name"])
+            self._fail("KubeletError", f"the process kubelet failed: {error!r}")
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._close()
+            self._finish()
+
+    async def _prepare(self) -> bool:
+        """Make everything the containers need; False when told to stop meanwhile."""
+        try:
+            self._devices = self._node.devices.take(self.uid, self.pod)
+        except Refused as error:
+            self._fail("UnexpectedAdmissionError", str(error))
+            return False
+        self._dirty.set()
+        return (
+            await self._tried("FailedMount", self._prepare_volumes)
+            and await self._tried("FailedCreatePodSandBox", self._open)
+            and not self._stopping.is_set()
+        )
+
+    async def _tried(self, reason: str, step: Callable[[], Awaitable[None]]) -> bool:
+        """Take a step again and again until it works; False when told to stop."""
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                await step()
+                return True
+            except (Missing, SpawnError, HomeError, ClusterError, OSError) as error:
+                failures += 1
+                self._all_wait(str(error))
+                self._emit(reason, str(error), "Warning")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _RETRY.seconds(failures))
+        return False
+
+    async def _prepare_volumes(self) -> None:
+        found = await fetch(self._node.cluster, self._meta["namespace"], volumes.references(self.pod))
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._sources = self._volumes.prepare(self.pod, self._pod_facts(), found)
+
+    async def _open(self) -> None:
+        file = self._folder / "etc-hosts"
+        hosts.rewrite(file, hosts.text(self.pod, "", ""))
+        spec = SandboxSpec(self.uid, hosts.hostname(self.pod), (Mount(file, "/etc/hosts"),))
+        self._sandbox = await self._node.isolation.open(spec)
+        self._facts = replace(self._facts, pod_ip=self._sandbox.address)
+        self._dirty.set()
+        if self._node.isolation.name == "net":  # elsewhere pods share the host's names
+            await self._node.hosts.add(self.pod, self._sandbox.address, file)
+
+    async def _run_containers(self) -> None:
+        """Run init containers one after the other, then the others together, and end sidecars after them."""
+        running: list[tuple[ContainerRun, asyncio.Task[None]]] = []
+        ready = True
+        for index, spec in enumerate(self.pod["spec"].get("initContainers") or ()):
+            if self._stopping.is_set():
+                ready = False
+                break
+            run = self._new_run(spec, f"spec.initContainers[{index}]")
+            if run.view.kind == "sidecar":
+                running.append((run, asyncio.create_task(run.run())))
+                await run.up.wait()
+                ready = run.view.started
+            else:
+                await run.run()
+                ready = run.view.succeeded
+            if not ready:
+                break
+        if ready and not self._stopping.is_set():
+            specs = enumerate(self.pod["spec"]["containers"])
+            mains = [self._new_run(spec, f"spec.containers[{index}]") for index, spec in specs]
+            await asyncio.gather(*(main.run() for main in mains))
+        grace = self._patience or Patience(self._grace)
+        for sidecar, task in reversed(running):
+            await sidecar.stop(grace)
+            await task
+
+    def _new_run(self, spec: Object, path: str) -> ContainerRun:
+        assert self._sandbox is not None
+        place = Place(
+            sandbox=self._sandbox,
+            launch=self._launch,
+            log_folder=self.log_folder,
+            private=self._folder,
+            limits=self._node.limits,
+            now=self._node.now,
+            backoff=self._node.backoff,
+            grace=self._grace,
+            changed=self._dirty.set,
+            emit=self._emit,
+            stop_reason=lambda: self._stop_reason,
+        )
+        meta = self._meta
+        label = f"{meta['name']}_{meta['namespace']}({self.uid})"
+        policy = self.pod["spec"].get("restartPolicy", "Always")
+        view = self._views[spec["name"]]
+        run = ContainerRun(place, spec, path, view, policy, label)
+        run.growth = self._growth(spec["name"], run.growth)
+        self._runs[spec["name"]] = run
+        return run
+
+    async def _launch(self, container: Object, path: str) -> ProcessSpec:
+        """Return command, environment and mounts of a container."""
+        found = await fetch(self._node.cluster, self._meta["namespace"], environment.references(container))
+        try:
+            manifest = environment.declared(container, self._pod_facts(), found)
+        except Refused as error:
+            raise Refused(f"{path}.{error}") from error
+        env = environment.complete(
+            self._node.environment,
+            manifest,
+            container,
+            hostname=hosts.hostname(self.pod),
+            devices=self._devices.get(container["name"]),
+        )
+        argv = images.found(images.command(container, path, manifest), env)
+        mounts = volumes.mounts(container, path, self.pod, self._sources, manifest)
+        cwd = container.get("workingDir") or self._node.cwd
+        if container.get("workingDir"):
+            _check_folder(cwd, mounts, f"{path}.workingDir", self._node.cwd)
+        return ProcessSpec(argv, env, cwd, mounts)
+
+    # Ending
+
+    def _stop(self, seconds: float) -> None:
+        if self._patience is None:
+            self._patience = Patience(seconds)
+            self._stopping.set()
+        else:
+            self._patience.shorten(seconds)
+
+    async def _end_when_told(self) -> None:
+        """Once told to stop, end the containers; sidecars last, since the others may need them to the end."""
+        await self._stopping.wait()
+        assert self._patience is not None
+        runs = [run for run in self._runs.values() if not run.done.is_set()]
+        first = [run for run in runs if run.view.kind != "sidecar"]
+        for run in runs:
+            if run.process is not None:
+                self._emit("Killing", f"Stopping container {run.name}", "Normal")
+        await asyncio.gather(*(run.stop(self._patience) for run in first))
+        for run in reversed([run for run in runs if run.view.kind == "sidecar"]):
+            await run.stop(self._patience)
+
+    async def _watch_deadline(self) -> None:
+        seconds = self.pod["spec"].get("activeDeadlineSeconds")
+        if seconds is None:
+            return
+        began = moment(self._facts.start_time) or self._node.now()
+        passed = max(0.0, (self._node.now() - began).total_seconds())
+        await asyncio.sleep(max(0.0, seconds - passed) if passed > 1 else float(seconds))
+        words = "Pod was active on the node longer than the specified deadline"
+        self._stop_reason = "DeadlineExceeded"
+        self._fail("DeadlineExceeded", words)
+        self._stop(self._grace)
+
+    def _fail(self, reason: str, message: str) -> None:
+        self._facts = replace(self._facts, failed=True, reason=reason, message=message)
+        self._emit(reason, message, "Warning")
+        self._dirty.set()
+
+    async def _close(self) -> None:
+        """End whatever is left inside and free what the pod had."""
+        sandbox, self._sandbox = self._sandbox, None
+        self._node.hosts.remove(self.uid)
+        if sandbox is not None:
+            try:
+                await sandbox.close()
+            except (OSError, SpawnError) as error:
+                log.warning("a sandbox could not be closed: %s: %s", self._meta["name"], error)
+        self._node.devices.give_back(self.uid)
+
+    def _finish(self) -> None:
+        """Settle how the pod ended: with all its containers gone it can only have succeeded or failed."""
+        for name in self._views:
+            self._growth(name).end()
+        self._over.set()
+        self._dirty.set()
+
+    async def _delete(self) -> None:
+        """Tell the API that the pod has stopped: only then the object may go."""
+        meta, failures = self._meta, 0
+        while not self._gone.is_set():
+            try:
+                await self._node.cluster.delete(POD, meta["namespace"], meta["name"], uid=self.uid, grace=0)
+                return
+            except (NotFound, Conflict):
+                self._gone.set()
+                return
+            except (ClusterError, OSError) as error:
+                failures += 1
+                log.warning("a stopped pod could not be deleted and is tried again: %s: %s", meta["name"], error)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._gone.wait(), _RETRY.seconds(failures))
+
+    def remove_files(self) -> None:
+        """Remove the pod's own folders; its logs stay."""
+        self._volumes.remove()
+
+    # Status
+
+    async def _report(self) -> None:
+        """Write the status whenever something changed."""
+        while True:
+            await self._dirty.wait()
+            await asyncio.sleep(_SETTLE_SECONDS)
+            await self.write_status()
+
+    async def write_status(self) -> None:
+        """Write the status as it is now, if it differs from what was written."""
+        failures = 0
+        while not self._gone.is_set():
+            async with self._writing:
+                self._dirty.clear()
+                status = self._status()
+                patch = status_patch(self._written, status)
+                if not patch:
+                    return
+                try:
+                    await self._patch(patch)
+                    self._written = status
+                    return
+                except NotFound:
+                    return
+                except Invalid as error:
+                    log.warning("a pod's status was refused: %s: %s", self._meta["name"], error)
+                    return
+                except (ClusterError, OSError) as error:
+                    failures += 1
+                    log.debug("a pod's status is written again later: %s: %s", self._meta["name"], error)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._gone.wait(), _RETRY.seconds(failures))
+
+    async def _patch(self, patch: Object) -> None:
+        meta = self._meta
+        body = {"metadata": {"uid": self.uid}, "status": patch}  # with uid: never a namesake's status
+        await self._node.cluster.patch(POD, meta["namespace"], meta["name"], body, subresource="status")
+
+    def _status(self) -> Object:
+        inits = [self._view(each["name"]) for each in self.pod["spec"].get("initContainers") or ()]
+        mains = [self._view(each["name"]) for each in self.pod["spec"]["containers"]]
+        pod = {**self.pod, "status": {**(self.pod.get("status") or {}), "conditions": self._conditions()}}
+        facts = replace(self._facts, final=self._over.is_set())
+        return pod_status(pod, inits, mains, facts, self._node.now())
+
+    def _conditions(self) -> list[Object]:
+        """Return the conditions there are: ours as last written, others as the API shows them."""
+        seen = (self.pod.get("status") or {}).get("conditions") or ()
+        ours = [each for each in self._written.get("conditions") or () if each["type"] in OURS]
+        return [*ours, *(each for each in seen if each["type"] not in OURS)]
+
+    # Small things
+
+    @property
+    def _meta(self) -> Object:
+        meta: Object = self.pod["metadata"]
+        return meta
+
+    @property
+    def _grace(self) -> float:
+        """Return the seconds the pod may take to end: what the deletion says, else what the pod says."""
+        asked = self._meta.get("deletionGracePeriodSeconds")
+        if asked is None:
+            asked = self.pod["spec"].get("terminationGracePeriodSeconds")
+        return _GRACE_DEFAULT if asked is None else float(asked)
+
+    def _first_views(self) -> Iterator[Container]:
+        """Yield the containers as they are before anything was done, or as an earlier kubelet left them."""
+        spec, status = self.pod["spec"], self.pod.get("status") or {}
+        inits = spec.get("initContainers") or []
+        seen = {
+            each["name"]: each
+            for group in ("initContainerStatuses", "containerStatuses")
+            for each in status.get(group) or ()
+        }
+        for each in inits:
+            kind: ContainerKind = "sidecar" if each.get("restartPolicy") == "Always" else "init"
+            yield _first_view(each, kind, "PodInitializing", seen, self._node.now())
+        for each in spec["containers"]:
+            reason = "PodInitializing" if inits else "ContainerCreating"
+            yield _first_view(each, "main", reason, seen, self._node.now())
+
+    def _view(self, name: str) -> Container:
+        run = self._runs.get(name)
+        return run.view if run else self._views[name]
+
+    def _all_wait(self, message: str) -> None:
+        """Say in every container's status what the pod waits for."""
+        for name, view in self._views.items():
+            if "waiting" in view.state:
+                self._views[name] = replace(view, state=waiting(view.state["waiting"]["reason"], message))
+        self._dirty.set()
+
+    def _growth(self, container: str, begun: logs.Growth | None = None) -> logs.Growth:
+        """Return the one record of a container's log; made before the container, since followers may come first."""
+        growth = self._growths.get(container)
+        if growth is None:
+            growth = self._growths[container] = logs.Growth()
+            growth.begun = growth.over = max(logs.runs(self.log_folder, container), default=-1)
+        if begun is not None:
+            growth.begun, growth.over = max(growth.begun, begun.begun), max(growth.over, begun.over)
+        return growth
+
+    def _check_container(self, name: str) -> None:
+        if name not in self._views:
+            known = ", ".join(self._views)
+            raise BadRequest(f"container {name!r} is not in pod {self._meta['name']!r} (there are: {known})")
+
+    def _pod_facts(self) -> Facts:
+        address = self._sandbox.address if self._sandbox else ""
+        return Facts(self.pod, self._node.name, address, self._node.address, self._node.allocatable)
+
+    def _warnings(self) -> Iterator[str]:
+        yield from unsupported(self.pod, os.getuid(), os.getgid())
+        yield from volumes.left_out(self.pod)
+
+    def _emit(self, reason: str, message: str, kind: Literal["Normal", "Warning"]) -> None:
+        self._node.events.emit(self.pod, reason, message, kind)
+
+
+def _first_view(spec: Object, kind: ContainerKind, reason: str, seen: Mapping[str, Object], now: datetime) -> Container:
+    view = Container(spec["name"], spec.get("image", ""), kind, waiting(reason))
+    old = seen.get(spec["name"])
+    if old is None:
+        return view
+    view = replace(
+        view,
+        state=old.get("state") or view.state,
+        last_state=old.get("lastState") or {},
+        restarts=int(old.get("restartCount") or 0),
+        id=old.get("containerID", ""),
+    )
+    return resumed(view, now)
+
+
+def _check_folder(folder: str, mounts: tuple[Mount, ...], path: str, instead: str) -> None:
+    mounted = any(folder == mount.target or folder.startswith(mount.target.rstrip("/") + "/") for mount in mounts)
+    if not mounted and not Path(folder).is_dir():
+        raise Refused(
+            f"{path}: there is no folder {folder!r} on this machine; make it, mount a volume there, "
+            f"or leave workingDir out to run in {instead!r}"
+        )

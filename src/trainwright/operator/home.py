@@ -1,0 +1,139 @@
+"""The local home: a cluster in this process whose pods are process trees on this machine.
+
+Everything that runs beside the store is a loop over the same `Cluster`: the operator, the scheduler, the garbage
+collector and the process kubelet. Leaving the home stops the loops first, so that nothing is made again, then ends
+every pod, then closes what all pods shared, and last writes down how it ended.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from trainwright.admission import admit
+from trainwright.cluster.journal import Journal
+from trainwright.cluster.memory import MemoryCluster
+from trainwright.core.objects import Object
+from trainwright.core.resources import BUILT_IN, Resource, resource_of
+from trainwright.desired import Settings
+from trainwright.frameworks.base import HostNames
+from trainwright.inpod import wait_for
+from trainwright.kinds import KINDS
+from trainwright.node import machine, proxy
+from trainwright.node.base import Isolation
+from trainwright.node.isolation import choose
+from trainwright.node.kubelet import Kubelet, KubeletOptions
+from trainwright.operator.loop import Operator
+from trainwright.operator.loopback import LoopbackNet
+from trainwright.workloads.garbage import GarbageCollector
+from trainwright.workloads.scheduler import Scheduler
+
+RESOURCES = (*BUILT_IN, *(kind.resource for kind in KINDS))
+JOURNAL = "journal.sqlite"
+NODE_NAME = "local"
+DIRECT = ("10.77.0.0/16", ".svc", ".cluster.local")
+"""What pods reach without the proxy: each other."""
+
+
+@dataclass(frozen=True)
+class HomeOptions:
+    """What a local home is made of, and where it keeps what happened."""
+
+    run_dir: Path
+    isolation: Literal["auto", "net", "ports"] = "auto"
+    cpu: str | None = None
+    memory: str | None = None
+    gpu: str | None = None
+    """What is offered to jobs; None: what this machine has."""
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    cwd: Path = field(default_factory=Path.cwd)
+    lenient: bool = False
+    on_notice: Callable[[str], None] = lambda sentence: None  # noqa: ARG005 - nobody listens
+    """Told in words what is unusual: nothing can be kept, a pod asks for what cannot be given."""
+
+
+@dataclass(frozen=True)
+class LocalHome:
+    """A running home."""
+
+    cluster: MemoryCluster
+    isolation: str
+    notice: str
+    """The one sentence about how pods are kept apart here."""
+    run_dir: Path
+    settings: Settings
+    lenient: bool = False
+
+    async def submit(self, obj: Object) -> Object:
+        """Store an object as `kubectl create` would; ManifestError if admission refuses it."""
+        admitted = admit(obj, lenient=self.lenient).object
+        return await self.cluster.create(resource_of(admitted, RESOURCES), admitted)
+
+
+@asynccontextmanager
+async def local_home(options: HomeOptions) -> AsyncIterator[LocalHome]:
+    """Open a home; leaving it ends every process that was started in it."""
+    isolation, notice = choose(options.isolation)
+    async with AsyncExitStack() as stack:
+        journal = stack.enter_context(Journal.open(options.run_dir / JOURNAL, on_error=options.on_notice))
+        cluster = MemoryCluster(RESOURCES, admit=_admission(lenient=options.lenient), now=_now, journal=journal)
+        net = HostNames() if isolation.name == "net" else stack.enter_context(LoopbackNet())
+        settings = Settings(net, "trainwright", (sys.executable, "-I", str(wait_for.__file__)))
+        await stack.enter_async_context(isolation)
+        environment = {**options.environment, **await _way_out(isolation, stack)}
+        node = KubeletOptions(
+            NODE_NAME,
+            options.run_dir,
+            machine.offered(options.cpu, options.memory, options.gpu),
+            environment=environment,
+            cwd=options.cwd,
+            now=_now,
+        )
+        kubelet = await stack.enter_async_context(Kubelet(cluster, isolation, node))
+        cluster.serve_pods(kubelet)
+        loops = (
+            Operator(cluster, KINDS, settings, now=_now).run(),
+            Scheduler(cluster).run(),
+            GarbageCollector(cluster, RESOURCES).run(),
+        )
+        await stack.enter_async_context(_running(*loops))
+        yield LocalHome(cluster, isolation.name, notice, options.run_dir, settings, options.lenient)
+
+
+@asynccontextmanager
+async def _running(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run loops beside the body; one that fails ends the body too, because a home without it would only hang."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(loop) for loop in loops]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+async def _way_out(isolation: Isolation, stack: AsyncExitStack) -> dict[str, str]:
+    """Serve downloads to pods that have no route to the outside, and return the variables that say where."""
+    if isolation.name != "net":
+        return {}
+    listener, address = await isolation.listen(proxy.PORT)
+    await stack.enter_async_context(proxy.Proxy(listener))
+    return proxy.proxy_environment(f"{address}:{proxy.PORT}", DIRECT)
+
+
+def _admission(*, lenient: bool) -> Callable[[Resource, Object, Object | None], Object]:
+    kinds = {kind.resource for kind in KINDS}
+
+    def admitted(resource: Resource, obj: Object, old: Object | None) -> Object:
+        return admit(obj, old, lenient=lenient).object if resource in kinds else obj
+
+    return admitted
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,221 @@
+"""The one loop that acts: watches jobs of every kind and their children, and runs a round for each that changed.
+
+Caches lag behind what we did ourselves, so what a round created, deleted or wrote is laid over the cache until the
+cache shows it: a slow watch never makes us create twice or count from an old record.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from trainwright.cluster.base import Change, Cluster
+from trainwright.cluster.informer import Informer
+from trainwright.cluster.queue import Closed, WorkQueue
+from trainwright.core.errors import ClusterError, Conflict
+from trainwright.core.names import JOB_LABEL
+from trainwright.core.objects import Object
+from trainwright.core.resources import Resource
+from trainwright.desired import Settings
+from trainwright.operator.events import Recorder
+from trainwright.operator.log import logger
+from trainwright.operator.round import Trace, reconcile_once
+from trainwright.reconcile.kind import Kind, Observed
+
+Key = tuple[str, str, str]
+"""Kind, namespace and name of a job."""
+
+_FORGET_AFTER = 60.0
+"""Seconds after which a cache is believed even if it never showed what we did."""
+
+log = logger(__name__)
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Operator:
+    """Keeps every job as it should be, while `run` runs."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        kinds: Iterable[Kind],
+        settings: Settings,
+        now: Callable[[], datetime] = _utc_now,
+        *,
+        workers: int = 8,
+        namespace: str = "",
+    ) -> None:
+        self._cluster = cluster
+        self._kinds = {kind.name: kind for kind in kinds}
+        self._settings = settings
+        self._now = now
+        self._workers = workers
+        self._events = Recorder(cluster, now)
+        self._queue: WorkQueue[Key] = WorkQueue()
+        self._overlays: dict[Key, _Overlay] = {}
+        self._jobs = {name: Informer(cluster, kind.resource, namespace) for name, kind in self._kinds.items()}
+        owned = dict.fromkeys(row for kind in self._kinds.values() for row in kind.owns)
+        self._children: dict[Resource, Informer] = {
+            row: Informer(cluster, row, namespace, labels=JOB_LABEL, index=_by_job) for row in owned
+        }
+
+    async def run(self) -> None:
+        """Look after all jobs until cancelled."""
+        for name, jobs in self._jobs.items():
+            jobs.subscribe(lambda change, name=name: self._job_changed(name, change))  # type: ignore[misc]
+        for children in self._children.values():
+            children.subscribe(self._child_changed)
+        informers = [*self._jobs.values(), *self._children.values()]
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for informer in informers:
+                    tasks.create_task(informer.run())
+                for informer in informers:
+                    await informer.synced.wait()
+                log.info("operator started", kinds=", ".join(self._kinds))
+                for _ in range(self._workers):
+                    tasks.create_task(self._work())
+        finally:
+            self._queue.close()
+
+    def _job_changed(self, kind: str, change: Change) -> None:
+        meta = change.object["metadata"]
+        key = kind, meta["namespace"], meta["name"]
+        if change.type == "DELETED":
+            self._overlays.pop(key, None)
+            self._queue.forget(key)
+        else:
+            self._queue.add(key)
+
+    def _child_changed(self, change: Change) -> None:
+        """Wake the jobs of that name: the owner, and whoever waits for a name that somebody else holds."""
+        meta = change.object["metadata"]
+        for kind, jobs in self._jobs.items():
+            name = meta["labels"][JOB_LABEL]
+            if jobs.get(meta["namespace"], name) is not None:
+                key = kind, meta["namespace"], name
+                if change.type == "DELETED" and key in self._overlays:
+                    self._overlays[key].gone(meta["uid"])
+                self._queue.add(key)
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self._queue.get()
+            except Closed:
+                return
+            try:
+                await self._round(key)
+            finally:
+                self._queue.done(key)
+
+    async def _round(self, key: Key) -> None:
+        said = log.bind(kind=key[0], job=f"{key[1]}/{key[2]}")
+        try:
+            look_again = await self._reconcile(key)
+        except Conflict:
+            self._queue.retry(key)  # somebody changed the job meanwhile; nothing was done yet
+        except ClusterError as error:
+            said.warning("round failed and is tried again", seconds=round(self._queue.retry(key), 2), error=error)
+        except Exception as error:  # noqa: BLE001 - a fault in one job must not stop the others
+            said.error("round failed by a fault of ours", trace=error, seconds=round(self._queue.retry(key), 2))
+        else:
+            self._queue.forget(key)
+            if look_again is not None:
+                self._queue.add_after(key, (look_again - self._now()).total_seconds())
+
+    async def _reconcile(self, key: Key) -> datetime | None:
+        kind = self._kinds[key[0]]
+        cached = self._jobs[key[0]].get(key[1], key[2])
+        if cached is None:
+            return None
+        overlay = self._overlays.setdefault(key, _Overlay())
+        moment = asyncio.get_running_loop().time()
+        job = overlay.job(cached)
+        seen = Observed(tuple(overlay.children(self._cached(kind, key), moment)))
+        trace = Trace()
+        try:
+            return await reconcile_once(
+                self._cluster,
+                kind,
+                job,
+                seen,
+                settings=self._settings,
+                now=self._now(),
+                events=self._events,
+                trace=trace,
+            )
+        finally:
+            overlay.add(trace, asyncio.get_running_loop().time())
+
+    def _cached(self, kind: Kind, key: Key) -> Iterator[Object]:
+        for row in kind.owns:
+            yield from self._children[row].indexed(f"{key[1]}/{key[2]}")
+
+
+@dataclass
+class _Overlay:
+    """What we did for one job that the cache may not show yet."""
+
+    written: Object | None = None
+    created: dict[str, tuple[Object, float]] = field(default_factory=dict)
+    deleted: dict[str, float] = field(default_factory=dict)
+
+    def job(self, cached: Object) -> Object:
+        """Return the newer one of the cached job and the one we wrote last."""
+        if self.written is not None and not _is_newer(self.written, cached):
+            self.written = None
+        return self.written or cached
+
+    def children(self, cached: Iterable[Object], moment: float) -> Iterator[Object]:
+        """Yield the job's objects as they will be once the cache has caught up."""
+        self._expire(moment)
+        known = set()
+        for obj in cached:
+            meta = obj["metadata"]
+            known.add((obj["kind"], meta["name"]))
+            self.created.pop(meta["uid"], None)
+            if meta["uid"] not in self.deleted:
+                yield obj
+            elif "deletionTimestamp" in meta:
+                del self.deleted[meta["uid"]]
+                yield obj
+            else:
+                yield {**obj, "metadata": {**meta, "deletionTimestamp": ""}}
+        for obj, _ in list(self.created.values()):
+            if (obj["kind"], obj["metadata"]["name"]) not in known:
+                yield obj
+
+    def gone(self, uid: str) -> None:
+        """Forget an object that the cache saw go."""
+        self.created.pop(uid, None)
+        self.deleted.pop(uid, None)
+
+    def add(self, trace: Trace, moment: float) -> None:
+        """Remember what a round did."""
+        self.written = trace.job or self.written
+        self.created.update({obj["metadata"]["uid"]: (obj, moment) for obj in trace.created})
+        self.deleted.update(dict.fromkeys(trace.deleted, moment))
+
+    def _expire(self, moment: float) -> None:
+        self.created = {uid: kept for uid, kept in self.created.items() if moment - kept[1] < _FORGET_AFTER}
+        self.deleted = {uid: since for uid, since in self.deleted.items() if moment - since < _FORGET_AFTER}
+
+
+def _is_newer(written: Object, cached: Object) -> bool:
+    """Say whether what we wrote is newer than the cache; versions of one object only grow."""
+    ours, theirs = written["metadata"], cached["metadata"]
+    if ours.get("uid") != theirs.get("uid"):
+        return False
+    try:
+        return int(ours["resourceVersion"]) > int(theirs["resourceVersion"])
+    except ValueError:
+        return False
+
+
+def _by_job(obj: Object) -> Iterator[str]:
+    meta = obj["metadata"]
+    yield f"{meta.get('namespace', '')}/{meta['labels'][JOB_LABEL]}"

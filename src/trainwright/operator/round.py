@@ -1,0 +1,217 @@
+"""One round for one job: decide, write the status, act. The only place where a decision meets a cluster.
+
+The status is written first and under the version the decision was made from: if somebody else has changed the job
+meanwhile, nothing was done yet and the round starts over. Actions are repeatable, so a round that is cut short at any
+point is simply run again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from trainwright.cluster.base import Cluster
+from trainwright.core.actions import Action, Create, Delete, Emit, Patch
+from trainwright.core.errors import AlreadyExists, ClusterError, Conflict, ManifestError, NotFound
+from trainwright.core.names import JOB_LABEL
+from trainwright.core.objects import Object, Ref, controller_uid, ref
+from trainwright.core.resources import BUILT_IN, Resource
+from trainwright.desired import Settings
+from trainwright.operator.events import Recorder
+from trainwright.operator.log import Log, logger
+from trainwright.reconcile.decide import Decision, decide, refuse
+from trainwright.reconcile.kind import Kind, Observed
+
+AT_ONCE = 32
+"""So many calls of one round are under way at a time."""
+_TAKEN_NAME = timedelta(seconds=30)
+
+log = logger(__name__)
+
+
+@dataclass
+class Trace:
+    """What a round has done so far: what a cache that lags behind does not show yet."""
+
+    job: Object | None = None
+    created: list[Object] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    """Uids that were deleted, or asked to go."""
+    look_again: datetime | None = None
+
+
+async def observe(cluster: Cluster, kind: Kind, namespace: str, name: str) -> tuple[Object, Observed]:
+    """Read a job and everything that carries its label straight from the cluster."""
+    job = await cluster.get(kind.resource, namespace, name)
+    children = [await cluster.list(each, namespace, labels=f"{JOB_LABEL}={name}") for each in kind.owns]
+    return job, Observed(tuple(obj for listing in children for obj in listing.items))
+
+
+async def reconcile_once(
+    cluster: Cluster,
+    kind: Kind,
+    job: Object,
+    seen: Observed,
+    *,
+    settings: Settings,
+    now: datetime,
+    events: Recorder,
+    trace: Trace | None = None,
+) -> datetime | None:
+    """Do what there is to do for a job now; return when to look again. `trace` tells what was done even if it fails."""
+    trace = trace if trace is not None else Trace()
+    decision = _decision(kind, job, seen, settings, now)
+    trace.look_again = decision.look_again
+    said = log.bind(kind=kind.name, job=f"{job['metadata']['namespace']}/{job['metadata']['name']}")
+    if patch := merge_patch(job.get("status") or {}, decision.status):
+        trace.job = await _write_status(cluster, kind, job, patch)
+        if trace.job is None:
+            return None
+        said.debug("status written")
+    await _Actor(cluster, kind, job, now, events, trace, said).act(decision.actions)
+    return trace.look_again
+
+
+def merge_patch(before: Object, after: Object) -> Object:
+    """Return the JSON merge patch that turns one object into another; empty if they are the same."""
+    patch: Object = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(value, dict) and isinstance(old, dict):
+            if changed := merge_patch(old, value):
+                patch[name] = changed
+        elif value != old or name not in before:
+            patch[name] = value
+    return patch
+
+
+def _decision(kind: Kind, job: Object, seen: Observed, settings: Settings, now: datetime) -> Decision:
+    try:
+        read = kind.read(job)
+    except ManifestError as error:
+        return refuse(kind, job, error.problems, now)
+    return decide(kind, read, seen, settings, now)
+
+
+async def _write_status(cluster: Cluster, kind: Kind, job: Object, patch: Object) -> Object | None:
+    """Return the job as stored, or None if it is gone."""
+    meta = job["metadata"]
+    change = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": patch}
+    try:
+        return await cluster.patch(kind.resource, meta["namespace"], meta["name"], change, subresource="status")
+    except NotFound:
+        return None
+
+
+class _Actor:
+    """Carries out the actions of one decision."""
+
+    def __init__(
+        self, cluster: Cluster, kind: Kind, job: Object, now: datetime, events: Recorder, trace: Trace, said: Log
+    ) -> None:
+        self._cluster = cluster
+        self._job = job
+        self._now = now
+        self._events = events
+        self._trace = trace
+        self._log = said
+        self._rows = (kind.resource, *kind.owns, *BUILT_IN)
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    async def act(self, actions: Iterable[Action]) -> None:
+        """Act in order; what is alike, such as the pods to create, in parallel. A failure is raised at the end."""
+        failures: list[BaseException] = []
+        for _, alike in groupby(actions, key=_sort):
+            done = await asyncio.gather(*(self._one(action) for action in alike), return_exceptions=True)
+            failures += [each for each in done if isinstance(each, BaseException)]
+            if failures and not all(isinstance(each, ClusterError) for each in failures):
+                break  # a fault of ours: go no further
+        for failure in failures[1:]:
+            self._log.warning("action failed", error=failure)
+        if failures:
+            raise failures[0]
+
+    async def _one(self, action: Action) -> None:
+        async with self._turns:
+            await self._do(action)
+
+    def _do(self, action: Action) -> Awaitable[None]:
+        match action:
+            case Create():
+                return self._create(action)
+            case Delete():
+                return self._delete(action)
+            case Patch():
+                return self._patch(action)
+            case Emit():
+                return self._events.emit(self._job, action)
+
+    async def _create(self, action: Create) -> None:
+        wanted = ref(action.object)
+        try:
+            created = await self._cluster.create(self._row(wanted), action.object)
+        except AlreadyExists:
+            there = await self._there(wanted)
+            if there is not None:
+                self._trace.created.append(there)
+            return
+        except ClusterError as error:
+            await self._events.emit(self._job, Emit(f"FailedCreate{wanted.kind}", f"{wanted.name}: {error}", "Warning"))
+            raise
+        self._trace.created.append(created)
+        self._log.info("created", object=wanted)
+
+    async def _there(self, wanted: Ref) -> Object | None:
+        """Return the object that already has the name, if it is ours and only our cache did not know."""
+        try:
+            there = await self._cluster.get(self._row(wanted), wanted.namespace, wanted.name)
+        except NotFound:
+            there = None
+        if there is not None and controller_uid(there) == self._job["metadata"].get("uid"):
+            return there
+        message = (
+            f"{wanted.kind} {wanted.name} belongs to somebody else and is left alone; the job goes on when it is gone"
+        )
+        await self._events.emit(self._job, Emit("NameTaken", message, "Warning"))
+        later = self._now + _TAKEN_NAME
+        self._trace.look_again = min(later, self._trace.look_again or later)
+        return None
+
+    async def _delete(self, action: Delete) -> None:
+        name = action.ref
+        try:
+            await self._cluster.delete(self._row(name), name.namespace, name.name, uid=action.uid)
+        except (NotFound, Conflict):  # gone, or already another of that name: what was to go has gone
+            self._log.debug("was gone", object=name)
+        else:
+            self._log.info("deleted", object=name)
+        if action.uid:
+            self._trace.deleted.append(action.uid)
+
+    async def _patch(self, action: Patch) -> None:
+        name = action.ref
+        try:
+            await self._cluster.patch(self._row(name), name.namespace, name.name, action.patch)
+        except NotFound:
+            self._log.debug("was gone", object=name)
+        else:
+            self._log.info("changed", object=name)
+
+    def _row(self, name: Ref) -> Resource:
+        for row in self._rows:
+            if (row.api_version, row.kind) == (name.api_version, name.kind):
+                return row
+        raise KeyError(f"no resource is known for {name.api_version} {name.kind}")
+
+
+def _sort(action: Action) -> tuple[Any, ...]:
+    """Return what actions have in common that may run side by side."""
+    match action:
+        case Create():
+            return "create", action.object["kind"]
+        case Emit():
+            return ("emit",)
+        case _:
+            return type(action).__name__, action.ref.kind

@@ -1,0 +1,141 @@
+"""Desired against observed: what to create, change and delete, in an order that does no harm."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from trainwright.api.common import Job
+from trainwright.core import names
+from trainwright.core.actions import Action, Create, Delete, Emit, Patch
+from trainwright.core.objects import Object, ref
+from trainwright.core.resources import AUTOSCALER, POD
+from trainwright.desired import Desired
+from trainwright.reconcile.kind import Pod, Sight
+from trainwright.reconcile.record import Record
+
+_SHOWN = 5
+
+
+def difference(job: Job, desired: Desired, sight: Sight, record: Record) -> tuple[Action, ...]:
+    """Return what makes the observed the desired: first what must go, then what others need, then the pods."""
+    going = delete_pods(pod for pod in sight.pods if _must_go(job, pod, record))
+    wanted = {ref(obj): obj for obj in desired.support}
+    going += [remove(obj) for name, obj in sight.support.items() if name not in wanted and not _leaving(obj)]
+    taken = {pod.name for pod in sight.pods} | {each.name for each in sight.strangers if each.kind == "Pod"}
+    missing = [pod for pod in desired.pods if pod.name not in taken and pod.index not in record.role(pod.role).done]
+    making = [Create(pod.make().object) for pod in missing]
+    return (
+        *going,
+        *_support(wanted, sight),
+        *making,
+        *_told("SuccessfulDeletePod", "Deleted", [each.ref.name for each in going if each.ref.kind == "Pod"]),
+        *_told("SuccessfulCreatePod", "Created", [pod.name for pod in missing]),
+        *_blocked(desired, sight),
+    )
+
+
+def everything(sight: Sight) -> tuple[Action, ...]:
+    """Return what removes all that a job has."""
+    pods = delete_pods(sight.pods)
+    others = [remove(obj) for obj in sight.support.values() if not _leaving(obj)]
+    return (*pods, *others, *_told("SuccessfulDeletePod", "Deleted", [each.ref.name for each in pods]))
+
+
+def leftovers(job: Job, sight: Sight, record: Record, *, stop: bool) -> tuple[Action, ...]:
+    """Return what a finished job no longer needs.
+
+    By the clean-up policy; where the job was cut short (`stop`) nothing goes on running whatever the policy says. The
+    autoscaler always goes: there is nothing left to scale. Pods that had to go before the end still have to.
+    """
+    policy = job.run_policy.clean_pods
+    if policy == "All":
+        return everything(sight)
+    unfinished = policy == "Running" or stop
+    pods = delete_pods(
+        pod
+        for pod in sight.pods
+        if _must_go(job, pod, record) or (unfinished and pod.phase not in ("Succeeded", "Failed"))
+    )
+    useless = _names_without_evidence(job, sight) if policy == "Running" else set()
+    others = [
+        remove(obj)
+        for name, obj in sight.support.items()
+        if not _leaving(obj) and (name.kind == AUTOSCALER.kind or name.name in useless)
+    ]
+    return (*pods, *others, *_told("SuccessfulDeletePod", "Deleted", [each.ref.name for each in pods]))
+
+
+def _names_without_evidence(job: Job, sight: Sight) -> set[str]:
+    """Return the names of replicas of which no ended pod is left: nobody looks for them any more."""
+    ended = {pod.name for pod in sight.pods if pod.phase in ("Succeeded", "Failed")}
+    replicas = ((role.name, index) for role in job.roles for index in range(role.replicas))
+    return {names.pod(job.name, *replica) for replica in replicas} - ended
+
+
+def delete_pods(pods: Iterable[Pod]) -> list[Delete]:
+    """Return the deletions of pods that are not going already, the highest index first."""
+    going = [pod for pod in pods if not pod.terminating]
+    return [remove(pod.object) for pod in sorted(going, key=lambda pod: -pod.index)]
+
+
+def remove(obj: Object) -> Delete:
+    """Return the deletion of this very object."""
+    return Delete(ref(obj), obj["metadata"].get("uid", ""))
+
+
+def _must_go(job: Job, pod: Pod, record: Record) -> bool:
+    return pod.version < record.version or pod.uid in record.retired or pod.index >= job.count(pod.role)
+
+
+def _leaving(obj: Object) -> bool:
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def _support(wanted: Mapping[Any, Object], sight: Sight) -> Iterator[Action]:
+    for name, obj in wanted.items():
+        if name in sight.strangers:
+            continue
+        there = sight.support.get(name)
+        if there is None:
+            yield Create(obj)
+        elif not _leaving(there) and (patch := _changed(there.get("spec") or {}, obj["spec"])):
+            yield Patch(name, {"spec": patch})
+
+
+def _changed(there: Object, wanted: Object) -> Object:
+    """Return those fields of ours that differ; what the server or others have added stays."""
+    return {name: value for name, value in wanted.items() if not _holds(there.get(name), value)}
+
+
+def _holds(there: Any, wanted: Any) -> bool:
+    """Say whether all of `wanted` is there; the server fills in defaults beside it."""
+    if isinstance(wanted, dict) and isinstance(there, dict):
+        return all(_holds(there.get(name), value) for name, value in wanted.items())
+    if isinstance(wanted, list) and isinstance(there, list):
+        return len(there) == len(wanted) and all(map(_holds, there, wanted))
+    return bool(there == wanted)
+
+
+def _told(reason: str, verb: str, pods: list[str]) -> Iterator[Emit]:
+    """Say once per round what was done, not once per pod."""
+    if len(pods) == 1:
+        yield Emit(reason, f"{verb} pod: {pods[0]}")
+    elif pods:
+        more = f" and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else ""
+        yield Emit(reason, f"{verb} {len(pods)} pods: {', '.join(pods[:_SHOWN])}{more}")
+
+
+def _blocked(desired: Desired, sight: Sight) -> Iterator[Emit]:
+    """Say which names we want are held by objects of somebody else; those are left alone."""
+    if not sight.strangers:
+        return
+    ours = {("Pod", pod.name) for pod in desired.pods} | {
+        (obj["kind"], obj["metadata"]["name"]) for obj in desired.support
+    }
+    for stranger in sorted(sight.strangers):
+        if (stranger.kind, stranger.name) in ours:
+            kind = "pod" if stranger.kind == POD.kind else stranger.kind
+            yield Emit(
+                "NameTaken",
+                f"{kind} {stranger.name} belongs to somebody else and is left alone; the job goes on when it is gone",
+                "Warning",
+            )

@@ -1,0 +1,193 @@
+"""Kind, Observed, Pod: what `decide` must be told.
+
+A `Kind` is a row: the functions that differ from kind to kind. `Observed` is every object that carries the job's
+label; `Pod` is one of them as far as decisions look at it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+from trainwright.api.common import Job, Role
+from trainwright.core import names
+from trainwright.core.errors import Problem
+from trainwright.core.objects import Object, Ref, controller_uid, moment, ref
+from trainwright.core.resources import Resource
+from trainwright.desired import Desired, Settings
+
+if TYPE_CHECKING:
+    from trainwright.reconcile.status import Account
+
+Place = tuple[str, int]
+"""A role's name and an index."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many replicas of a role there are in each state; what has succeeded counts also when its pod is gone."""
+
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One job kind: everything the loop, admission and the commands need to know of it."""
+
+    resource: Resource
+    default: Callable[[Object], Object]
+    check: Callable[[Object, Object | None], list[Problem]]
+    read: Callable[[Object], Job]
+    build: Callable[[Job, Settings, int], Desired]
+    """The job, the home's settings and the version of its pods to everything it should have."""
+    verdict: Callable[[Job, Mapping[str, Counts]], bool]
+    """Whether a job has succeeded, given how many replicas of each role have."""
+    status: Callable[[Job, "Account", datetime], Object]
+    container: str
+    """The container whose exit code is the replica's."""
+    place: Callable[[Job, Object], Place | None]
+    """Which replica a pod is; None for a pod that is none of the job's."""
+    owns: tuple[Resource, ...]
+    """The kinds of objects a job of this kind may have, in the order in which they are made."""
+    lead: tuple[str, ...] = ()
+    """Roles in whose name a job runs, the most important first: the job runs when the first it has is active."""
+
+    @property
+    def name(self) -> str:
+        """Return the kind's name, "PyTorchJob"."""
+        return self.resource.kind
+
+    @property
+    def size_path(self) -> tuple[str, ...]:
+        """Return where a job of this kind says how large it shall be."""
+        return self.resource.size_path
+
+    def lead_role(self, job: Job) -> Role | None:
+        """Return the role in whose name a job runs."""
+        return next((role for name in self.lead if (role := job.role(name)) is not None), None)
+
+
+Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod of the job, as far as decisions look at it."""
+
+    object: Object
+    name: str
+    uid: str
+    role: str
+    index: int
+    version: int
+    phase: str
+    terminating: bool
+    restarts: int
+    """Of all containers, init containers included."""
+    main_restarts: int
+    """Of the containers alone."""
+    down: bool
+    """The main container has failed and was not started again yet, though the pod lives on."""
+    code: int | None
+    """The main container's exit code, or the first other one's that is not 0; None if that is not known."""
+    failed_at: datetime | None
+    """When a container last ended with a failure."""
+
+    @property
+    def started(self) -> bool:
+        """Say whether its containers have run, or tried to."""
+        return self.phase in ("Running", "Succeeded", "Failed") or self.restarts > 0
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Every object with the job's label that the cluster has, as read in one go."""
+
+    objects: tuple[Object, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What was observed, sorted out."""
+
+    pods: tuple[Pod, ...] = ()
+    support: Mapping[Ref, Object] = field(default_factory=dict)
+    strangers: frozenset[Ref] = frozenset()
+    """Objects that another owner controls; they may hold a name we want."""
+
+
+def sort_out(kind: Kind, job: Job, seen: Observed) -> Sight:
+    """Tell the job's own pods from its other objects and from what is not its own."""
+    order = {role.name: place for place, role in enumerate(job.roles)}
+    pods: list[Pod] = []
+    support: dict[Ref, Object] = {}
+    strangers: set[Ref] = set()
+    for obj in seen.objects:
+        if controller_uid(obj) != job.uid:
+            strangers.add(ref(obj))
+        elif obj["kind"] != "Pod":
+            support[ref(obj)] = obj
+        elif (place := kind.place(job, obj)) is not None:
+            pods.append(look(obj, place, kind.container))
+    pods.sort(key=lambda pod: (order.get(pod.role, len(order)), pod.index))
+    return Sight(tuple(pods), support, frozenset(strangers))
+
+
+def look(obj: Object, place: Place, main: str) -> Pod:
+    """Return what decisions need to know of a pod."""
+    meta, status = obj["metadata"], obj.get("status") or {}
+    containers = status.get("containerStatuses") or ()
+    steps = status.get("initContainerStatuses") or ()
+    main_restarts = sum(each.get("restartCount", 0) for each in containers)
+    version = (meta.get("labels") or {}).get(names.VERSION_LABEL, "0")
+    return Pod(
+        object=obj,
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        role=place[0],
+        index=place[1],
+        version=int(version) if version.isdecimal() else 0,
+        phase=status.get("phase") or "Pending",
+        terminating="deletionTimestamp" in meta,
+        restarts=main_restarts + sum(each.get("restartCount", 0) for each in steps),
+        main_restarts=main_restarts,
+        down=_is_down(containers, main),
+        code=_exit_code(containers, main),
+        failed_at=_failed_at((*containers, *steps)),
+    )
+
+
+def _main_first(containers: Sequence[Object], main: str) -> list[Object]:
+    return sorted(containers, key=lambda each: each.get("name") != main)
+
+
+def _exit_code(containers: Sequence[Object], main: str) -> int | None:
+    codes = [
+        ((each.get("state") or {}).get("terminated") or {}).get("exitCode") for each in _main_first(containers, main)
+    ]
+    if not codes or codes[0] is None:
+        return None
+    return next((int(code) for code in codes if code), 0)
+
+
+def _is_down(containers: Sequence[Object], main: str) -> bool:
+    for each in _main_first(containers, main)[:1]:
+        state = each.get("state") or {}
+        if "waiting" in state:
+            state = each.get("lastState") or {}
+        return bool((state.get("terminated") or {}).get("exitCode"))
+    return False
+
+
+def _failed_at(containers: Sequence[Object]) -> datetime | None:
+    ends = [
+        end
+        for each in containers
+        for state in ("state", "lastState")
+        if (ended := (each.get(state) or {}).get("terminated"))
+        and ended.get("exitCode")
+        and (end := moment(ended.get("finishedAt"))) is not None
+    ]
+    return max(ends, default=None)

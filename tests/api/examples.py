@@ -1,0 +1,147 @@
+"""Jobs the tests start from, and a short way to change one: `changed(STATIC, {"spec.nprocPerNode": "2"})`."""
+
+import copy
+import json
+from typing import Any
+
+from trainwright.api.reader import steps
+from trainwright.core.errors import Problem
+from trainwright.core.objects import Object
+
+GONE = object()
+"""As a new value: remove what stands there."""
+
+TEMPLATE: Object = {"spec": {"containers": [{"name": "pytorch", "image": "torch", "command": ["python", "train.py"]}]}}
+
+STATIC: Object = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "metadata": {"name": "mnist"},
+    "spec": {
+        "pytorchReplicaSpecs": {
+            "Master": {"replicas": 1, "template": TEMPLATE},
+            "Worker": {"replicas": 3, "template": TEMPLATE},
+        }
+    },
+}
+
+ELASTIC: Object = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "metadata": {"name": "elastic"},
+    "spec": {
+        "elasticPolicy": {"minReplicas": 2, "maxReplicas": 4},
+        "pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": TEMPLATE}},
+    },
+}
+
+FULL: Object = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "metadata": {
+        "name": "everything",
+        "namespace": "research",
+        "uid": "1-2-3",
+        "labels": {"team": "vision", "example.com/tier": "a_b.c"},
+        "annotations": {"example.com/why": "all of it, at once"},
+        "creationTimestamp": "2024-01-01T00:00:00Z",
+    },
+    "spec": {
+        "nprocPerNode": "2",
+        "runPolicy": {
+            "cleanPodPolicy": "Running",
+            "ttlSecondsAfterFinished": 60,
+            "activeDeadlineSeconds": 3600,
+            "backoffLimit": 3,
+            "suspend": False,
+            "managedBy": "kubeflow.org/training-operator",
+            "schedulingPolicy": {
+                "minAvailable": 2,
+                "queue": "gpu",
+                "minResources": {"cpu": 2, "memory": "4Gi"},
+                "priorityClass": "high",
+                "scheduleTimeoutSeconds": 30,
+            },
+        },
+        "elasticPolicy": {
+            "minReplicas": 1,
+            "maxReplicas": 4,
+            "rdzvBackend": "c10d",
+            "rdzvPort": 29400,
+            "rdzvHost": "store.example.com",
+            "rdzvId": "one",
+            "rdzvConf": [{"key": "join_timeout", "value": "60"}, {"key": "read_timeout", "value": "5"}],
+            "standalone": False,
+            "maxRestarts": 100,
+            "metrics": [
+                {
+                    "type": "Resource",
+                    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+                }
+            ],
+        },
+        "pytorchReplicaSpecs": {
+            "Master": {"replicas": 1, "restartPolicy": "ExitCode", "template": TEMPLATE},
+            "Worker": {
+                "replicas": 2,
+                "restartPolicy": "OnFailure",
+                "template": {
+                    "metadata": {"labels": {"a": "b"}, "annotations": {"sidecar.istio.io/inject": "false"}},
+                    "spec": {
+                        "initContainers": [{"name": "fetch", "image": "busybox", "args": ["sh", "-c", "true"]}],
+                        "containers": [
+                            {
+                                "name": "pytorch",
+                                "image": "torch",
+                                "command": ["torchrun", "train.py"],
+                                "ports": [
+                                    {"name": "pytorchjob-port", "containerPort": 8080},
+                                    {"name": "metrics", "containerPort": 9090, "protocol": "TCP"},
+                                ],
+                                "env": [
+                                    {"name": "A", "value": "1"},
+                                    {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                                ],
+                                "envFrom": [{"configMapRef": {"name": "settings"}}],
+                                "resources": {
+                                    "requests": {"cpu": 0.5, "memory": "1Gi"},
+                                    "limits": {"cpu": "1", "memory": "2Gi", "nvidia.com/gpu": 1},
+                                },
+                                "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+                                "readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 5},
+                                "lifecycle": {"preStop": {"exec": {"command": ["true"]}}},
+                                "securityContext": {"runAsUser": 1000},
+                            },
+                            {"name": "log", "image": "busybox", "command": ["tail"]},
+                        ],
+                        "volumes": [{"name": "data", "emptyDir": {"sizeLimit": "1Gi"}}],
+                        "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
+                        "nodeSelector": {"zone": "a"},
+                        "terminationGracePeriodSeconds": 5,
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+def changed(obj: Object, changes: dict[str, Any]) -> Object:
+    """Return a copy of a job in which other values stand at some paths."""
+    made: Object = json.loads(json.dumps(obj))  # unlike deepcopy, this leaves no two templates the same one
+    for path, value in changes.items():
+        *way, last = steps(path)
+        at: Any = made
+        for step in way:
+            at = at[int(step)] if isinstance(at, list) else at.setdefault(step, {})
+        key: Any = int(last) if isinstance(at, list) else last
+        if value is GONE:
+            del at[key]
+        else:
+            at[key] = copy.deepcopy(value)
+    return made
+
+
+def sentences(problems: list[Problem]) -> list[str]:
+    """Return problems as `tw lint` words them."""
+    return [("warning: " if problem.severity == "warning" else "") + str(problem) for problem in problems]

@@ -1,0 +1,223 @@
+"""A memory cluster with a clock that stands still, a player who moves pods, and an operator that can be killed.
+
+A script is lines such as `run worker-0 worker-1`, `fail worker-1 137`, `wait 30`, `scale 3`. After each line the
+operator runs rounds until nothing changes any more. Killed after a call, it is started anew and knows nothing but what
+the cluster says.
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from trainwright.admission import admit
+from trainwright.cluster.memory import MemoryCluster
+from trainwright.core.errors import NotFound
+from trainwright.core.names import VERSION_LABEL
+from trainwright.core.objects import Object, timestamp
+from trainwright.core.resources import BUILT_IN, POD, Resource
+from trainwright.desired import KUBERNETES
+from trainwright.kinds import KINDS, kind_of
+from trainwright.operator.events import Recorder
+from trainwright.operator.round import observe, reconcile_once
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+RESOURCES = (*BUILT_IN, *(kind.resource for kind in KINDS))
+
+
+class Crash(Exception):
+    """The operator was killed."""
+
+
+class Mortal:
+    """The cluster as one operator sees it: after the call that is its last, nothing gets through any more."""
+
+    def __init__(self, cluster: MemoryCluster, is_last: Callable[[], bool]) -> None:
+        self._cluster = cluster
+        self._is_last = is_last
+        self._dead = False
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._cluster, name)
+        if name not in ("create", "patch", "delete"):
+            return call
+
+        async def mortal(*args: Any, **kwargs: Any) -> Any:
+            if self._dead:
+                raise Crash
+            try:
+                return await call(*args, **kwargs)
+            finally:
+                if self._is_last():
+                    self._dead = True
+                    raise Crash
+
+        return mortal
+
+
+@dataclass
+class World:
+    """One job, its cluster and its operator."""
+
+    manifest: Object
+    dies: Callable[[int], bool] = lambda call: False  # noqa: E731
+    """Whether the operator dies after its n-th call, counted over all its lives."""
+    now: datetime = NOON
+    calls: int = 0
+    deaths: int = 0
+    uids: Any = field(default_factory=lambda: itertools.count(1))
+
+    def __post_init__(self) -> None:
+        self.cluster = MemoryCluster(
+            RESOURCES, admit=self._admit, now=lambda: self.now, uid=lambda: f"uid-{next(self.uids)}"
+        )
+        kind = kind_of(self.manifest)
+        assert kind
+        self.kind = kind
+        self.namespace, self.name = self.manifest["metadata"]["namespace"], self.manifest["metadata"]["name"]
+
+    def _admit(self, resource: Resource, obj: Object, old: Object | None) -> Object:
+        return admit(obj, old).object if resource in {kind.resource for kind in KINDS} else obj
+
+    async def play(self, script: str) -> None:
+        """Go through a script, and let the operator come to rest after every line."""
+        await self.cluster.create(self.kind.resource, self.manifest)
+        await self.rest()
+        for line in script.strip().splitlines():
+            verb, *words = line.split()
+            await getattr(self, f"_{verb}")(*words)
+            await self.rest()
+
+    async def rest(self) -> None:
+        """Run rounds, and let pods that were told to go go, until nothing changes."""
+        for _ in range(200):
+            before = (await self.cluster.list(POD)).version
+            await self._bury()
+            if await self._round() and (await self.cluster.list(POD)).version == before:
+                return
+        raise AssertionError("the operator does not come to rest")
+
+    async def _round(self) -> bool:
+        """Run one round; return whether the operator has survived it."""
+        mortal: Any = Mortal(self.cluster, self._is_last)
+        try:
+            job, seen = await observe(mortal, self.kind, self.namespace, self.name)
+            await reconcile_once(
+                mortal,
+                self.kind,
+                job,
+                seen,
+                settings=KUBERNETES,
+                now=self.now,
+                events=Recorder(mortal, lambda: self.now),
+            )
+        except NotFound:
+            return True
+        except Crash:
+            self.deaths += 1
+            return False
+        return True
+
+    def _is_last(self) -> bool:
+        self.calls += 1
+        return self.dies(self.calls)
+
+    async def _bury(self) -> None:
+        for pod in (await self.cluster.list(POD)).items:
+            if "deletionTimestamp" in pod["metadata"]:
+                await self.cluster.delete(POD, self.namespace, pod["metadata"]["name"], grace=0)
+
+    # What a script may say
+
+    async def _run(self, *pods: str) -> None:
+        for pod in pods:
+            await self.cluster.patch(POD, self.namespace, f"{self.name}-{pod}", {"spec": {"nodeName": "n"}})
+            await self._status(pod, "Running", {"state": {"running": {}}, "restartCount": 0})
+
+    async def _fail(self, pod: str, code: str) -> None:
+        await self._status(pod, "Failed", {"state": {"terminated": self._ended(int(code))}})
+
+    async def _succeed(self, *pods: str) -> None:
+        for pod in pods:
+            await self._status(pod, "Succeeded", {"state": {"terminated": self._ended(0)}})
+
+    async def _restart(self, pod: str, code: str = "1") -> None:
+        """Let a container fail and be restarted in its pod, as a kubelet does."""
+        there = await self.cluster.get(POD, self.namespace, f"{self.name}-{pod}")
+        count = there["status"]["containerStatuses"][0].get("restartCount", 0) + 1
+        again = {"state": {"running": {}}, "lastState": {"terminated": self._ended(int(code))}, "restartCount": count}
+        await self._status(pod, "Running", again)
+
+    async def _evict(self, pod: str) -> None:
+        status = {"phase": "Failed", "reason": "Evicted", "message": "low on memory", "containerStatuses": None}
+        await self.cluster.patch(POD, self.namespace, f"{self.name}-{pod}", {"status": status}, subresource="status")
+
+    async def _remove(self, pod: str) -> None:
+        """Delete a pod as a user would."""
+        await self.cluster.delete(POD, self.namespace, f"{self.name}-{pod}")
+
+    async def _lose(self, *pods: str) -> None:
+        """Let pods vanish with their node."""
+        for pod in pods:
+            await self.cluster.delete(POD, self.namespace, f"{self.name}-{pod}", grace=0)
+
+    async def _wait(self, seconds: str) -> None:
+        self.now += timedelta(seconds=int(seconds))
+
+    async def _scale(self, replicas: str) -> None:
+        patch: Any = int(replicas)
+        for step in reversed(self.kind.size_path):
+            patch = {step: patch}
+        await self.cluster.patch(self.kind.resource, self.namespace, self.name, patch)
+
+    async def _suspend(self) -> None:
+        await self._set_suspend(True)
+
+    async def _resume(self) -> None:
+        await self._set_suspend(False)
+
+    async def _set_suspend(self, value: bool) -> None:
+        patch = {"spec": {"runPolicy": {"suspend": value}}}
+        await self.cluster.patch(self.kind.resource, self.namespace, self.name, patch)
+
+    async def _status(self, pod: str, phase: str, container: Object) -> None:
+        name = f"{self.name}-{pod}"
+        there = (await self.cluster.get(POD, self.namespace, name))["status"].get("containerStatuses") or [{}]
+        kept = {"name": "pytorch", "restartCount": there[0].get("restartCount", 0)}
+        status = {"phase": phase, "containerStatuses": [{**kept, **container}]}
+        await self.cluster.patch(POD, self.namespace, name, {"status": status}, subresource="status")
+
+    def _ended(self, code: int) -> Object:
+        return {"exitCode": code, "finishedAt": timestamp(self.now)}
+
+    # How it ended
+
+    async def outcome(self) -> Object:
+        """Return all that must not depend on when the operator was killed: everything but uids and events."""
+        try:
+            job = await self.cluster.get(self.kind.resource, self.namespace, self.name)
+        except NotFound:
+            return {"job": "gone"}
+        children = [obj for row in self.kind.owns for obj in (await self.cluster.list(row)).items]
+        status = {name: value for name, value in job["status"].items() if name != "record"}
+        record = job["status"]["record"]
+        roles = record.get("roles", {})
+        return {
+            "status": status,
+            "version": record["version"],
+            "restarts": {name: role.get("restarts", 0) for name, role in roles.items()},
+            "seen": {name: sorted(role.get("seen", {})) for name, role in roles.items()},
+            "done": {name: role.get("done", []) for name, role in roles.items()},
+            "cause": record.get("cause"),
+            "culprit": record.get("culprit"),
+            "children": sorted(
+                (
+                    obj["kind"],
+                    obj["metadata"]["name"],
+                    obj["metadata"]["labels"].get(VERSION_LABEL),
+                    (obj.get("status") or {}).get("phase"),
+                )
+                for obj in children
+            ),
+        }
