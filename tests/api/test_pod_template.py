@@ -220,7 +220,10 @@ def test_a_good_template_has_no_problems(template):
                     f"{C}.resources.limits.gpu: there is no resource 'gpu' (there are: cpu, memory, "
                     "ephemeral-storage); a GPU is nvidia.com/gpu"
                 ),
-                f"{C}.resources.limits.memroy: there is no resource 'memroy' (there are: cpu, memory, ephemeral-storage)",
+                (
+                    f"{C}.resources.limits.memroy: there is no resource 'memroy' (there are: cpu, memory, "
+                    "ephemeral-storage)"
+                ),
             ],
             id="resources are those there are",
         ),

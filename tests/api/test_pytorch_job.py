@@ -171,8 +171,8 @@ spec:
         pytest.param(
             STATIC,
             {f"{ROLES}.Worker.replicas": 2**31},
-            [f"{ROLES}.Worker.replicas: must be at most 2147483647, found 2147483648"],
-            id="replicas have 32 bits",
+            [f"{ROLES}.Worker.replicas: must be at most 150000, found 2147483648"],
+            id="no cluster has room for more",
         ),
         pytest.param(
             STATIC,
@@ -224,8 +224,8 @@ spec:
             {f"{CONTAINER}.ports": [{"name": "http", "containerPort": 23456}]},
             [
                 (
-                    f"{CONTAINER}.ports: port 23456 is pytorchjob-port and also 'http'; give pytorchjob-port a number "
-                    "of its own, or give the other port that name"
+                    f"{CONTAINER}.ports: 'http' and 'pytorchjob-port' are both port 23456, which a Service cannot "
+                    "offer twice; give one of them another number"
                 )
             ],
             id="the port that would be added is taken",
@@ -285,14 +285,9 @@ spec:
         ),
         pytest.param(
             ELASTIC,
-            {"spec.runPolicy.schedulingPolicy.minAvailable": 3},
-            [
-                (
-                    "warning: spec.runPolicy.schedulingPolicy.minAvailable: 3 is more than the 2 pods there are now; "
-                    "no pod starts before replicas is raised to 3"
-                )
-            ],
-            id="a gang larger than an elastic job now is",
+            {"spec.runPolicy.schedulingPolicy.minAvailable": 4},
+            [],
+            id="a gang may be as large as an elastic job may become",
         ),
         pytest.param(
             STATIC,
@@ -320,6 +315,12 @@ spec:
                 )
             ],
             id="a misspelt field gets a hint",
+        ),
+        pytest.param(
+            STATIC,
+            {"spec.cleanPodPolicy": "All"},
+            ["spec.cleanPodPolicy: unknown field 'cleanPodPolicy' here; it belongs into runPolicy"],
+            id="a field of older versions is shown its new place",
         ),
         # Elasticity
         pytest.param(
@@ -455,6 +456,18 @@ spec:
                 ),
             ],
             id="metrics are those of a horizontal pod autoscaler",
+        ),
+        pytest.param(
+            ELASTIC,
+            {"spec.elasticPolicy.metrics": [{"type": "Resource", "pods": None}]},
+            ["spec.elasticPolicy.metrics[0].resource: missing; it says what a metric of type Resource looks at"],
+            id="a metric has what its type says",
+        ),
+        pytest.param(
+            STATIC,
+            {f"{CONTAINER}.ports": [{"containerPort": 23456}, {"name": "a", "containerPort": 53, "protocol": "UDP"}]},
+            [],
+            id="ports without a name, or of another protocol, are in nobody's way",
         ),
         # Processes
         pytest.param(

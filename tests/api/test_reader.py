@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.api.examples import FULL, GONE, changed, sentences
 from tests.api.mutations import JUNK, mutated
 
-from trainwright.api import pytorch_job, schema
+from trainwright.api import kubeflow, pytorch_job, schema
 from trainwright.api.reader import Shape, build, child, entry, is_unknown, shape_of, shapes, show, steps, walk
 
 
@@ -218,7 +218,8 @@ def test_paths(path, step, below):
 
 def test_values_are_shown_in_one_line():
     assert show("x" * 1000) == "'" + "x" * 59 + "…"
-    assert [show(each) for each in (None, True, {}, [], 1.5, "a")] == [
+    values: tuple[Any, ...] = (None, True, {}, [], 1.5, "a")
+    assert [show(each) for each in values] == [
         *("nothing (null)", "true", "a mapping", "a list", "1.5", "'a'"),
     ]
 
@@ -282,7 +283,7 @@ def parts(node):
 
 
 def test_the_schema_is_structural():
-    document = schema.document(pytorch_job.Spec, "A job.")
+    document = schema.document(pytorch_job.Spec, kubeflow.Status, "A job.")
 
     for part in parts(document):
         assert not {"$ref", "nullable", "oneOf", "allOf", "not", "default"} & set(part)
@@ -295,7 +296,7 @@ def test_the_schema_is_structural():
 
 
 def test_the_schema_of_a_job():
-    spec = schema.document(pytorch_job.Spec)["properties"]["spec"]
+    spec = schema.document(pytorch_job.Spec, kubeflow.Status)["properties"]["spec"]
     roles, policy = spec["properties"]["pytorchReplicaSpecs"], spec["properties"]["runPolicy"]
 
     assert spec["required"] == ["pytorchReplicaSpecs"]
@@ -305,7 +306,7 @@ def test_the_schema_of_a_job():
             "type": "integer",
             "format": "int32",
             "minimum": 1,
-            "maximum": 2**31 - 1,
+            "maximum": 150_000,
         },
         "template": {
             "description": "The pod template, with a container named 'pytorch'.",
@@ -319,6 +320,8 @@ def test_the_schema_of_a_job():
         },
     }
     assert policy["properties"]["activeDeadlineSeconds"]["format"] == "int64"
+    queue = policy["properties"]["schedulingPolicy"]["properties"]["queue"]
+    assert queue["x-kubernetes-validations"] == [{"rule": "self == oldSelf", "message": "field is immutable"}]
 
 
 def test_a_quantity_that_takes_bare_fractions_is_no_schema():

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from tests.api.mutations import broken
 from tests.conftest import ROOT
 
 from trainwright.cli.lint import command
@@ -84,7 +85,7 @@ def test_every_problem_has_its_file_line_and_path(write):
     worker = "spec.pytorchReplicaSpecs.Worker"
     assert result.stdout.splitlines() == [
         (
-            f"job.yaml:8: metadata.name: pod 'a-name-that-is-much-too-long-once-the-pods-have-their-own-worker-0' "
+            "job.yaml:8: metadata.name: pod 'a-name-that-is-much-too-long-once-the-pods-have-their-own-worker-0' "
             "would be 66 characters long, but a host name has at most 63; shorten the name to 54"
         ),
         "job.yaml:12: spec.runPolicy: the key 'runPolicy' stands here a second time; the first is on line 10",
@@ -151,7 +152,7 @@ def test_two_objects_of_the_same_name(write):
     result = lint(write("job.yaml", f"{GOOD}---\n{GOOD}"))
 
     assert result.stdout == (
-        "job.yaml:20: metadata.name: PyTorchJob mnist stands in this file a second time; the first begins on line 1; "
+        "job.yaml:21: metadata.name: PyTorchJob mnist stands in this file a second time; the first begins on line 1; "
         "give it another name\n"
     )
 
@@ -162,10 +163,10 @@ def test_two_objects_of_the_same_name(write):
         pytest.param(GOOD.encode("utf-16"), "", id="UTF-16 with a mark is read"),
         pytest.param(b"\xef\xbb\xbf" + GOOD.encode(), "", id="so is UTF-8 with a mark"),
         pytest.param(
-            b"a: 1\nb: \xff\n", "job.yaml:2: this is not UTF-8; save the file as UTF-8\n", id="other bytes are refused"
+            b"a: 1\nb: \xff\n", "job.yaml:2: this is not text; save the file as UTF-8\n", id="other bytes are refused"
         ),
         pytest.param(
-            b"\xff\xfea", "job.yaml:1: this is not UTF-16; save the file as UTF-8\n", id="half a character is refused"
+            b"\xff\xfea", "job.yaml:1: this is not text; save the file as UTF-8\n", id="half a character is refused"
         ),
     ],
 )
@@ -183,6 +184,14 @@ def test_a_file_that_is_not_there(write, tmp_path):
 
     assert result.stdout == ("missing.yaml: there is no such file\nfolder: this is a folder; name the files in it\n")
     assert result.exit_code == 127
+
+
+def test_no_text_brings_it_down(write):
+    for seed in range(200):
+        result = lint(write("job.yaml", broken(seed)))
+
+        assert result.exit_code in (0, 126)
+        assert all(line.startswith("job.yaml:") for line in result.stdout.splitlines())
 
 
 def test_help_has_examples():

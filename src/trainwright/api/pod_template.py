@@ -16,9 +16,9 @@ from trainwright.core.names import LABEL_LENGTH, is_dns_label
 
 _TABLE = """
 Template: metadata:Meta spec!:PodSpec
-Meta: annotations:{str} creationTimestamp:str deletionGracePeriodSeconds:int deletionTimestamp:str finalizers:[str]
-  generateName:str generation:int labels:{str} managedFields:[any] name:str namespace:str ownerReferences:[any]
-  resourceVersion:str selfLink:str uid:str
+Meta: annotations:{str} clusterName:str creationTimestamp:str deletionGracePeriodSeconds:int deletionTimestamp:str
+  finalizers:[str] generateName:str generation:int labels:{str} managedFields:[any] name:str namespace:str
+  ownerReferences:[any] resourceVersion:str selfLink:str uid:str
 PodSpec: activeDeadlineSeconds:1.. affinity:Affinity automountServiceAccountToken:bool containers!:[Container]
   dnsConfig:DNSConfig dnsPolicy:ClusterFirst|ClusterFirstWithHostNet|Default|None enableServiceLinks:bool
   ephemeralContainers:[any] hostAliases:[HostAlias] hostIPC:bool hostNetwork:bool hostPID:bool hostUsers:bool

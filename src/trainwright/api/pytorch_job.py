@@ -34,6 +34,8 @@ OURS, MULTIKUEUE = "kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"
 BACKEND = "c10d"
 GENERATED = 5
 """How many characters an API server adds to metadata.generateName."""
+MOST = 150_000
+"""How many pods Kubernetes is built for in a whole cluster."""
 _SHOWN = 100
 _PROCESSES = re.compile(r"[1-9][0-9]*|auto|cpu|gpu|xpu")
 _HOST = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[?[0-9A-Fa-f:.]+\]?")
@@ -58,7 +60,7 @@ class SchedulingPolicy:
     """How the job's pods are scheduled together."""
 
     min_available: int | None = entry("How many pods must fit before any starts.", minimum=1)
-    queue: str | None = entry("The queue of the gang scheduler; it cannot be changed.")
+    queue: str | None = entry("The queue of the gang scheduler; it cannot be changed.", immutable=True)
     min_resources: dict[str, Any] | None = entry(
         "What must be free before any pod starts.",
         shape=Shape("object", values=Shape("int-or-quantity")),
@@ -78,7 +80,9 @@ class RunPolicySpec:
     suspend: bool | None = entry("Whether the job shall have no pods for now.")
     scheduling_policy: SchedulingPolicy | None = entry("How the pods are scheduled together.")
     managed_by: str | None = entry(
-        "Who looks after the job; it cannot be changed.", shape=Shape("string", enum=(OURS, MULTIKUEUE))
+        "Who looks after the job; it cannot be changed.",
+        immutable=True,
+        shape=Shape("string", enum=(OURS, MULTIKUEUE)),
     )
 
 
@@ -95,7 +99,7 @@ class ElasticPolicy:
     """The range in which the workers may be resized, and how torchrun's agents meet."""
 
     min_replicas: int | None = entry("The fewest workers with which training goes on.", minimum=1)
-    max_replicas: int | None = entry("The most workers there may be.", minimum=1)
+    max_replicas: int | None = entry("The most workers there may be.", minimum=1, maximum=MOST)
     rdzv_backend: Backend | None = entry("How agents find each other.")
     backend: Backend | None = entry("The design document's name of rdzvBackend.")
     rdzv_port: int | None = entry("The port of the rendezvous.", minimum=1, maximum=65535)
@@ -116,7 +120,7 @@ class ElasticPolicy:
 class ReplicaSpec:
     """The pods of one role."""
 
-    replicas: int | None = entry("How many pods the role has.", minimum=1)
+    replicas: int | None = entry("How many pods the role has.", minimum=1, maximum=MOST)
     template: Object | None = entry(
         "The pod template, with a container named 'pytorch'.", required=True, shape=pod_template.TEMPLATE
     )
@@ -256,7 +260,7 @@ def check(obj: Object, old: Object | None = None) -> list[Problem]:
     stored = build(Spec, default(obj).get("spec"))
     look = _Look(obj, build(Spec, obj.get("spec")), stored, stored.elastic_policy)
     found = [*walk(_DOCUMENT, obj), *pod_template.check_metadata(obj.get("metadata"), "metadata")]
-    for rule in (_names, _roles, _elastic, _rendezvous, _processes, _scheduling, _traps):
+    for rule in (_names, _roles, _elastic, _rendezvous, _metrics, _processes, _scheduling, _traps):
         found += rule(look)
     if old is not None:
         found += _changes(look.given, build(Spec, old.get("spec")))
@@ -274,7 +278,7 @@ def _names(look: _Look) -> Iterator[Problem]:
         return
     if not isinstance(name, str):
         return
-    if not names.is_dns_label(name[: names.LABEL_LENGTH] + "x" * added, letter_first=True) or "\n" in name:
+    if not names.is_dns_label(name[: names.LABEL_LENGTH] + "x" * added, letter_first=True):
         rule = "write small letters, digits and '-', beginning with a letter and ending with a letter or digit"
         yield Problem(field, f"{show(name)} cannot be a host name; {rule}")
     roles = {WORKER: look.largest, MASTER: look.replicas(MASTER)}
@@ -317,17 +321,15 @@ def _check_template(template: Any, path: str) -> Iterator[Problem]:
         yield Problem(f"{path}.containers", f"one container must be named {CONTAINER!r}{found}")
         return
     stored = at(_with_port(template), ("spec", "containers"))[index].get("ports")
-    taken: dict[int, Any] = {}
+    taken: dict[tuple[Any, Any], str] = {}
     for port in stored if isinstance(stored, list) else ():
         number, name = at(port, ("containerPort",)), at(port, ("name",))
-        if not isinstance(number, int) or at(port, ("protocol",), "TCP") not in ("TCP", None):
-            continue
-        if number in taken and PORT_NAME in (name, taken[number]):
-            other = taken[number] if name == PORT_NAME else name
-            cure = f"give {PORT_NAME} a number of its own, or give the other port that name"
-            ports = f"{path}.containers[{index}].ports"
-            yield Problem(ports, f"port {number} is {PORT_NAME} and also {show(other) if other else 'unnamed'}; {cure}")
-        taken.setdefault(number, name)
+        if not isinstance(number, int) or not isinstance(name, str):
+            continue  # a Service leaves out what has no name
+        other = taken.setdefault((number, str(at(port, ("protocol",)) or "TCP")), name)
+        if other != name:
+            both = f"{show(other)} and {show(name)} are both port {number}, which a Service cannot offer twice"
+            yield Problem(f"{path}.containers[{index}].ports", f"{both}; give one of them another number")
 
 
 def _elastic(look: _Look) -> Iterator[Problem]:
@@ -389,6 +391,16 @@ def _rendezvous(look: _Look) -> Iterator[Problem]:
         seen.add(conf.key or "")
 
 
+def _metrics(look: _Look) -> Iterator[Problem]:
+    for index, metric in enumerate(look.given.elastic_policy.metrics if look.given.elastic_policy else ()):
+        kind = metric.get("type")
+        if isinstance(kind, str) and kind in _METRICS.fields["type"].enum:
+            source = kind[0].lower() + kind[1:]
+            if metric.get(source) is None:
+                path = f"{_ELASTIC}.metrics[{index}].{source}"
+                yield Problem(path, f"missing; it says what a metric of type {kind} looks at")
+
+
 def _processes(look: _Look) -> Iterator[Problem]:
     path = f"{_SPEC}.nprocPerNode"
     number, legacy = look.given.nproc_per_node, look.given.elastic_policy and look.given.elastic_policy.n_proc_per_node
@@ -409,19 +421,11 @@ def _processes(look: _Look) -> Iterator[Problem]:
 
 def _scheduling(look: _Look) -> Iterator[Problem]:
     policy = look.given.run_policy and look.given.run_policy.scheduling_policy
-    if not policy or policy.min_available is None:
-        return
-    path = f"{_RUN}.schedulingPolicy.minAvailable"
-    now, ever = (look.replicas(MASTER) + workers for workers in (look.replicas(WORKER), look.largest))
-    if policy.min_available > ever > 0:
-        yield Problem(path, f"{policy.min_available} is more than the {_pods(ever)} of the job; lower it")
-    elif policy.min_available > now > 0:
-        waits = f"no pod starts before replicas is raised to {policy.min_available - look.replicas(MASTER)}"
-        yield Problem(path, f"{policy.min_available} is more than the {_pods(now)} there are now; {waits}", "warning")
-
-
-def _pods(count: int) -> str:
-    return "1 pod" if count == 1 else f"{count} pods"
+    wanted = (policy and policy.min_available) or 0
+    pods = look.replicas(MASTER) + look.largest
+    if wanted > pods > 0:
+        job = "1 pod" if pods == 1 else f"{pods} pods"
+        yield Problem(f"{_RUN}.schedulingPolicy.minAvailable", f"{wanted} is more than the {job} of the job; lower it")
 
 
 def _traps(look: _Look) -> Iterator[Problem]:
@@ -475,7 +479,9 @@ def read(obj: Object) -> Job:
 
 
 def _read_role(name: str, role: ReplicaSpec) -> Role:
-    return Role(name, role.replicas or 1, role.template or {}, role.restart_policy or "OnFailure")
+    return Role(
+        name, 1 if role.replicas is None else role.replicas, role.template or {}, role.restart_policy or "OnFailure"
+    )
 
 
 def _read_run_policy(policy: RunPolicySpec) -> RunPolicy:

@@ -72,6 +72,8 @@ class Shape:
     """An API server keeps the whole object as it is: it is checked here and not by the schema."""
     foreign: bool = False
     """Not our type: a newer Kubernetes may know fields that we do not."""
+    immutable: bool = False
+    """An update that changes it is refused."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class _Entry:
     minimum: int | None
     maximum: int | None
     wide: bool
+    immutable: bool
     shape: Shape | None
 
 
@@ -94,10 +97,11 @@ def entry(
     minimum: int | None = None,
     maximum: int | None = None,
     wide: bool = False,
+    immutable: bool = False,
     shape: Shape | None = None,
 ) -> Any:
     """Describe one field: its words, its name if that is not the camelCase of ours, its bounds (`wide`: 64 bits)."""
-    described = _Entry(doc, name, required, minimum, maximum, wide, shape)
+    described = _Entry(doc, name, required, minimum, maximum, wide, immutable, shape)
     return dataclasses.field(default=default, metadata={"entry": described})
 
 
@@ -126,7 +130,7 @@ def _name(each: "dataclasses.Field[Any]") -> str:
 
 def _described(hint: Any, described: _Entry) -> Shape:
     shape = described.shape or _shape_of_hint(hint)
-    shape = dataclasses.replace(shape, doc=described.doc or shape.doc)
+    shape = dataclasses.replace(shape, doc=described.doc or shape.doc, immutable=described.immutable)
     if shape.type != "integer":
         return shape
     limit = INT64 if described.wide else INT32
@@ -266,6 +270,9 @@ def _fits(kind: Type, value: Any) -> bool:
 def unknown(what: str, word: str, known: Mapping[str, Any], path: str, *, passed_on: bool = False) -> Problem:
     """Return the problem of a name nobody knows; a warning when it may be passed on and is no misspelling."""
     near = did_you_mean(word, known) if len(word) <= _SHOWN else ""
+    inside = [name for name, shape in known.items() if isinstance(shape, Shape) and word in shape.fields]
+    if inside and not near:
+        return Problem(path, f"unknown {what} {show(word)} here; it belongs into {' or '.join(inside)}")
     there_are = f" (there are: {', '.join(sorted(known))})" if len(known) <= _FEW else ""
     if passed_on and not near:
         return Problem(path, f"unknown {what} {show(word)}; it is passed on as it is", "warning")

@@ -24,6 +24,9 @@ def schema(shape: Shape) -> dict[str, Any]:
     return {**described, **_SPECIAL.get(shape.type, {"type": shape.type}), **_details(shape)}
 
 
+_IMMUTABLE = {"rule": "self == oldSelf", "message": "field is immutable"}
+
+
 def _details(shape: Shape) -> dict[str, Any]:
     details: dict[str, Any] = {}
     if shape.preserved:
@@ -41,11 +44,13 @@ def _details(shape: Shape) -> dict[str, Any]:
     if shape.type == "integer":
         details["format"] = "int32" if (shape.maximum or 0) < INT32 and (shape.minimum or 0) >= -INT32 else "int64"
         details |= {name: getattr(shape, name) for name in ("minimum", "maximum") if getattr(shape, name) is not None}
+    if shape.immutable:
+        details["x-kubernetes-validations"] = [_IMMUTABLE.copy()]
     return details
 
 
-def document(spec: type[Any], doc: str = "") -> dict[str, Any]:
-    """Return the schema of a whole object of a kind, given the dataclass of its spec."""
+def document(spec: type[Any], status: type[Any], doc: str = "") -> dict[str, Any]:
+    """Return the schema of a whole object of a kind, given the dataclasses of its spec and status."""
     return {
         **({"description": doc} if doc else {}),
         "type": "object",
@@ -55,6 +60,6 @@ def document(spec: type[Any], doc: str = "") -> dict[str, Any]:
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": schema(shape_of(spec)),
-            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            "status": schema(shape_of(status)),
         },
     }

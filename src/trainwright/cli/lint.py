@@ -73,7 +73,7 @@ def _lint(file: str, *, lenient: bool) -> list[Row]:
         return [Row(name, 0, "", _unreadable(error))]
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        return [Row(name, line, "", f"this is not {error.encoding.upper()[:6].rstrip('-')}; save the file as UTF-8")]
+        return [Row(name, line, "", "this is not text; save the file as UTF-8")]
     return sorted(_rows(name, manifest.parse(text), lenient=lenient), key=lambda row: row.line)
 
 
