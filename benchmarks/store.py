@@ -22,7 +22,7 @@ COUNT = 5_000
 
 
 def pod(index: int) -> Object:
-    """Return a pod of about 2 KB, as a training job has them."""
+    """Return a pod of 1.4 KB, as a training job has them."""
     env = [{"name": f"VARIABLE_{n}", "value": f"value-{n}-{index}"} for n in range(24)]
     labels = {"training.kubeflow.org/job-name": f"job-{index // 8}", "training.kubeflow.org/replica-index": str(index)}
     container = {"name": "pytorch", "image": "none", "command": ["python", "train.py"], "env": env}
@@ -73,7 +73,7 @@ async def informed(watchers: int, labels: str = "") -> None:
 
 async def main() -> None:
     store = cluster()
-    await timed("create a 2 KB pod", lambda: create(store))
+    await timed("create a pod of 1.4 KB", lambda: create(store))
     await timed("status patch", lambda: patch_status(store, "Running"))
     await timed("status patch that changes nothing", lambda: patch_status(store, "Running"))
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cluster.virtual import run
 
@@ -30,7 +30,6 @@ class Unreliable(MemoryCluster):
         self.lists = 0
         self.down = False
         self._watches: list[Any] = []
-        self._cut = asyncio.Event()
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
         self.lists += 1
@@ -265,6 +264,7 @@ async def test_a_subscriber_that_fails_is_heard():
 STEPS = st.lists(st.sampled_from(["create", "patch", "delete", "remake", "pause", "cut", "down", "up"]), max_size=40)
 
 
+@settings(deadline=None)
 @given(
     steps=STEPS, picks=st.lists(st.integers(0, 3), min_size=40, max_size=40), history=st.sampled_from([0, 1, 3, 100])
 )

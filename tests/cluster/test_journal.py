@@ -78,6 +78,15 @@ async def test_a_cluster_goes_on_where_it_ended(path: Path):
     assert names == ["b", "c"]
 
 
+async def test_others_on_the_machine_cannot_read_it(path: Path):
+    with Journal.open(path, on_error=fail) as journal:
+        await cluster(journal).create(SECRET, thing("secret", data={"password": "x"}))
+        await journal.flush()
+        modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    assert set(modes) >= {path.name, f"{path.name}-wal"}
+    assert set(modes.values()) == {0o600}
+
+
 async def test_only_what_was_asked_for_is_kept(path: Path):
     with Journal.open(path, resources=[CONFIG_MAP], on_error=fail) as journal:
         store = cluster(journal)
@@ -280,7 +289,7 @@ def program(text: str, path: Path, *arguments: str) -> "subprocess.CompletedProc
 class TestReading:
     def test_from_a_read_only_folder(self, path: Path, closed: Path):
         asyncio.run(fill(path))
-        shutil.copy(path, closed)
+        shutil.copyfile(path, closed / path.name)
         done = program(IMPORTS + PLAIN_USER + READ, closed / path.name)
         assert done.stdout == "['a', 'b', 'pod']\n", done.stderr
 

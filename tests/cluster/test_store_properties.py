@@ -206,4 +206,4 @@ class Store(RuleBasedStateMachine):
 
 
 TestStore = Store.TestCase
-TestStore.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestStore.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)

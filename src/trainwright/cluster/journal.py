@@ -86,6 +86,8 @@ class Journal:
         """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                path.touch(mode=0o600)  # it holds Secrets, too; what SQLite puts beside it gets the same mode
             connection = _connect(path)
         except (sqlite3.OperationalError, OSError) as error:
             on_error(_sentence(path, error))

@@ -51,6 +51,7 @@ class GarbageCollector:
         self._queue: WorkQueue[Item] = WorkQueue(backoff)
         self._informers = {row: Informer(cluster, row, index=_uids, backoff=backoff) for row in resources}
         self._gone: dict[str, None] = {}
+        self._blocked: dict[str, frozenset[str]] = {}
         for row, informer in self._informers.items():
             informer.subscribe(partial(self._noticed, row))
 
@@ -68,14 +69,22 @@ class GarbageCollector:
         """Note whom a change concerns: the object itself, its children when it goes, an owner that waits for it."""
         obj = change.object
         meta = obj["metadata"]
+        self._note_blocked(meta["uid"], [] if change.type == "DELETED" else _owners(obj))
         if change.type == "DELETED":
             self._remember_gone(meta["uid"])
-            for owner in _owners(obj):
-                self._add(item for item, known in self._known(f"is {owner['uid']}") if _leaving(known))
         elif _leaving(obj) or not all(self._is_settled(owner) for owner in _owners(obj)):
             self._queue.add(_item(resource, obj))
         if change.type == "DELETED" or _leaving(obj):
             self._add(item for item, _ in self._known(f"of {meta['uid']}"))
+
+    def _note_blocked(self, uid: str, owners: Iterable[Object]) -> None:
+        """Remember whose deletion an object holds up; owners that it no longer holds up may go on."""
+        before = self._blocked.pop(uid, frozenset())
+        now = frozenset(owner["uid"] for owner in owners if owner.get("blockOwnerDeletion"))
+        if now:
+            self._blocked[uid] = now
+        for owner_uid in before - now:
+            self._add(item for item, known in self._known(f"is {owner_uid}") if _leaving(known))
 
     def _is_settled(self, owner: Object) -> bool:
         """Say whether an owner is known and stays, so that its child needs no look."""
