@@ -23,8 +23,8 @@ REPLICA_INDEX_LABEL = f"{KUBEFLOW}/replica-index"
 JOB_ROLE_LABEL = f"{KUBEFLOW}/job-role"
 
 LABEL_LENGTH = 63
-_DNS_1123 = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-_DNS_1035 = re.compile(r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
+_DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 def pod(job: str, role: str, index: int) -> str:
@@ -35,4 +35,4 @@ def pod(job: str, role: str, index: int) -> str:
 def is_dns_label(name: str, *, letter_first: bool = False) -> bool:
     """Say whether a name can be a host name; Services also need a letter first."""
     pattern = _DNS_1035 if letter_first else _DNS_1123
-    return len(name) <= LABEL_LENGTH and bool(pattern.match(name))
+    return len(name) <= LABEL_LENGTH and bool(pattern.fullmatch(name))

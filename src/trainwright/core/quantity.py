@@ -11,12 +11,12 @@ _SUFFIXES = {
     },
     **{suffix + "i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", 1)},
 }
-_PATTERN = re.compile(r"^([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i))?$")
+_PATTERN = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i))?", re.ASCII)
 
 
 def parse(text: str | int | float) -> Decimal:
     """Return the number a quantity stands for, or raise ValueError with what would be right."""
-    match = _PATTERN.match(str(text).strip()) if not isinstance(text, bool) else None
+    match = _PATTERN.fullmatch(str(text)) if not isinstance(text, bool) else None
     if not match:
         raise ValueError(f"{text!r} is not a quantity; write a number with an optional suffix, such as 500m, 2 or 4Gi")
     number, exponent, suffix = match.groups()
