@@ -3,6 +3,7 @@
 Admission, the loop, the commands and the pages all read these rows; none of them knows a kind by name.
 """
 
+from trainwright.api import kubeflow
 from trainwright.api import pytorch_job as pytorch_job_api
 from trainwright.api.common import Job
 from trainwright.core import names
@@ -10,7 +11,7 @@ from trainwright.core.objects import Object
 from trainwright.core.resources import AUTOSCALER, POD, SERVICE
 from trainwright.desired import pytorch_job
 from trainwright.reconcile import status, verdicts
-from trainwright.reconcile.kind import Kind, Place
+from trainwright.reconcile.kind import Column, Definition, Kind, Place
 
 __all__ = ["KINDS", "PYTORCH_JOB", "Kind", "kind_of"]
 
@@ -23,6 +24,13 @@ def _by_label(job: Job, pod: Object) -> Place | None:
     return (role, int(index)) if role and index.isdecimal() else None
 
 
+_KUBEFLOW_COLUMNS = (
+    Column("State", ".status.conditions[-1:].type", "The last condition."),
+    Column("Active", ".status.active", "How many pods run, of how many there should be."),
+    Column("Restarts", ".status.restarts", "Container restarts and pods made again.", "integer"),
+    Column("Age", ".metadata.creationTimestamp", "How long the job has been there.", "date"),
+)
+
 PYTORCH_JOB = Kind(
     resource=pytorch_job_api.RESOURCE,
     default=pytorch_job_api.default,
@@ -34,6 +42,14 @@ PYTORCH_JOB = Kind(
     container=pytorch_job.CONTAINER,
     place=_by_label,
     owns=(SERVICE, AUTOSCALER, POD),
+    definition=Definition(
+        doc="Trains with PyTorch: a master and workers of a fixed number, or elastic workers.",
+        spec=pytorch_job_api.Spec,
+        status=kubeflow.Status,
+        columns=_KUBEFLOW_COLUMNS,
+        active_path=".status.replicaStatuses.Worker.active",
+        selector_path=".status.replicaStatuses.Worker.selector",
+    ),
     lead=("Master", "Worker"),
 )
 

@@ -16,7 +16,8 @@ def objects(obj: Object, settings: Settings = KUBERNETES, version: int = 0) -> d
 
 
 def template(obj: Object, role: str = "Worker") -> Object:
-    return obj["spec"]["pytorchReplicaSpecs"][role]["template"]
+    found: Object = obj["spec"]["pytorchReplicaSpecs"][role]["template"]
+    return found
 
 
 def rows(obj: Object, pod: str) -> dict[str, tuple[str, str]]:

@@ -100,7 +100,7 @@ def _containers(phase: str, code: int, restarts: int, ended: datetime) -> Sequen
 
 
 def look(obj: Object, pods: str, seconds: float = 0) -> Decision:
-    """Return what is decided for a job when these pods are seen so many seconds after noon, and its objects are there."""
+    """Return what is decided when these pods, and all other objects, are seen so many seconds after noon."""
     now = NOON + timedelta(seconds=seconds)
     seen = tuple(pod(words, now) for words in pods.split())
     return decide(PYTORCH_JOB, read(obj), Observed((*_support(obj), *seen)), KUBERNETES, now)

@@ -1,6 +1,5 @@
 """The life of a PyTorchJob, as tables of sentences: what is seen, and what is decided."""
 
-import dataclasses
 from datetime import timedelta
 from time import perf_counter
 
@@ -79,14 +78,15 @@ def test_the_first_round_makes_services_before_pods():
 
 
 def test_replicas_zero_is_nothing_to_do_and_no_success():
-    job = read(manifest(workers=2))
-    none = dataclasses.replace(job, roles=(dataclasses.replace(job.roles[0], replicas=0),))
+    obj, _ = looks(elastic(2), (0, "worker-0:Running worker-1:Running"))
 
-    decision = decide(PYTORCH_JOB, none, Observed((pod("worker-0:Running"),)), KUBERNETES, NOON)
+    obj, down = looks(scaled(obj, 0), (5, "worker-0:Running worker-1:Running"))
+    _, empty = looks(obj, (9, ""))
 
-    assert "delete Pod/worker-0" in acts(decision)
-    assert "create Pod" not in acts(decision)
-    assert conditions(decision.status) == "Created"
+    assert acts(down) == "delete Pod/worker-1, delete Pod/worker-0"
+    assert acts(empty) == ""
+    assert conditions(empty.status) == "Created Running"
+    assert restarts(empty.status) == 0
 
 
 @pytest.mark.parametrize(
@@ -758,7 +758,7 @@ def test_autoscaler(obj, pods, actions):
 
 def test_an_autoscaler_follows_the_range():
     old = PYTORCH_JOB.build(read(with_metrics(4)), KUBERNETES, 0).support
-    server_says = {"behavior": {"scaleUp": {}}}
+    server_says: Object = {"behavior": {"scaleUp": {}}}
     seen = tuple({**each, "spec": {**each["spec"], **server_says}} for each in old)
 
     same = decide(PYTORCH_JOB, read(with_metrics(4)), Observed((*seen, pod("worker-0:Running"))), KUBERNETES, NOON)
@@ -811,7 +811,8 @@ def test_a_job_that_should_not_have_been_let_in_fails_in_words():
 
 def test_nothing_that_is_handed_in_is_changed():
     obj, _ = looks(elastic(), (0, RUNNING))
-    pods = tuple(pod(words) for words in "worker-0:Running+1 worker-1:Failed=1 worker-2:Running".split())
+    words = ("worker-0:Running+1", "worker-1:Failed=1", "worker-2:Running")
+    pods = tuple(map(pod, words))
     before = repr((obj, pods))
 
     decide(PYTORCH_JOB, read(obj), Observed(pods), KUBERNETES, NOON)

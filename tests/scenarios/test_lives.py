@@ -1,7 +1,6 @@
 """Whole lives of jobs on the memory cluster, each also with the operator killed after every single call it makes."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import pytest
 from tests.reconcile.making import conditions, manifest
@@ -24,7 +23,6 @@ class Life:
     restarts: int = 0
     version: int = 0
     pods: str = ""
-    more: dict[str, Any] = field(default_factory=dict)
 
 
 LIVES = [
@@ -67,9 +65,9 @@ LIVES = [
         wait 5
         fail worker-1 137
         """,
-        "Created Restarting Failed",
+        "Created -Running Failed",
         restarts=3,
-        pods="",
+        pods="j-worker-1",
     ),
     Life(
         "restarts in place and pods made again add up to the limit",

@@ -61,7 +61,7 @@ class World:
     """One job, its cluster and its operator."""
 
     manifest: Object
-    dies: Callable[[int], bool] = lambda call: False  # noqa: E731
+    dies: Callable[[int], bool] = lambda call: False
     """Whether the operator dies after its n-th call, counted over all its lives."""
     now: datetime = NOON
     calls: int = 0

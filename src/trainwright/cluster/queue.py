@@ -6,6 +6,7 @@ while somebody looks means one more look afterwards, so no change goes unseen an
 
 import asyncio
 import random
+import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -40,9 +41,11 @@ class Backoff:
 class WorkQueue(Generic[K]):
     """Keys waiting to be looked at."""
 
-    def __init__(self, backoff: Backoff | None = None) -> None:
+    def __init__(self, backoff: Backoff | None = None, waited: Callable[[float], None] | None = None) -> None:
         self._backoff = backoff or Backoff()
-        self._ready: dict[K, None] = {}
+        self._waited = waited
+        """Told of every key that is taken how many seconds it was in line."""
+        self._ready: dict[K, float] = {}
         self._taken: set[K] = set()
         self._again: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
@@ -60,7 +63,7 @@ class WorkQueue(Generic[K]):
         if key in self._taken:
             self._again.add(key)
         elif key not in self._ready:
-            self._ready[key] = None
+            self._ready[key] = time.monotonic()
             self._wake()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -90,13 +93,15 @@ class WorkQueue(Generic[K]):
             except asyncio.CancelledError:
                 if getter.done() and not getter.cancelled():
                     self._wake()  # the wake-up was meant for somebody who will use it
-                else:
+                elif getter in self._getters:  # else a wake-up has come past and skipped it
                     self._getters.remove(getter)
                 raise
         if self._closed:
             raise Closed
         key = next(iter(self._ready))
-        del self._ready[key]
+        since = self._ready.pop(key)
+        if self._waited:
+            self._waited(time.monotonic() - since)
         self._taken.add(key)
         if self._ready:
             self._wake()

@@ -13,7 +13,7 @@ from trainwright.frameworks.base import Entry, Framework, Net, Replica, Wiring
 
 WORKER = "Worker"
 MAX_RESTARTS = 100
-"""What the design document's own example asks for: each peer that leaves, on purpose or not, costs one."""
+"""What examples of elastic jobs usually ask for: each peer that leaves, on purpose or not, costs one."""
 _QUICK = {"last_call_timeout": "1", "keep_alive_interval": "1", "keep_alive_max_attempt": "3"}
 
 

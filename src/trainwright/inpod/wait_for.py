@@ -26,7 +26,7 @@ def wait(
 ) -> int:
     """Return 0 once `host` resolves, 1 when it has not after `seconds`."""
     start = clock()
-    spoke = start
+    next_word = start
     while True:
         try:
             resolve(host)
@@ -38,8 +38,8 @@ def wait(
         if now - start >= seconds:
             say(f"{host} did not resolve within {seconds:g} s ({problem}); is its pod there, and its Service?")
             return 1
-        if now - spoke >= SAY_EVERY or spoke == start:
-            spoke = now
+        if now >= next_word:
+            next_word = now + SAY_EVERY
             say(f"waiting for the name {host} to resolve, {max(seconds - (now - start), 0):.0f} s left")
         sleep(min(PAUSE, max(seconds - (now - start), 0.01)))
 

@@ -57,7 +57,7 @@ def decide(kind: Kind, job: Job, seen: Observed, settings: Settings, now: dateti
     started = now if resumed else moment(before.get("startTime")) or now
     deadline = _deadline(job, started)
     if end := _ending(kind, job, judged, counts, deadline, now):
-        return _finish(kind, job, end, judged.record, counts, sight, now)
+        return _finish(kind, job, end, judged, counts, sight, now)
 
     state, message = _state(kind, job, judged, counts)
     status = kind.status(job, Account(judged.record, counts, state, message, resumed), now)
@@ -109,11 +109,13 @@ def _finish(
     kind: Kind,
     job: Job,
     end: _End,
-    record: Record,
+    judged: Judgement,
     counts: dict[str, Counts],
     sight: Sight,
     now: datetime,
 ) -> Decision:
+    # Nothing is made again any more, so a pod whose failure was the last one stays to be looked into.
+    record = replace(judged.record, retired=judged.record.retired - {pod.uid for pod in judged.replaced})
     blamed = verdicts.culprit(job, (pod.object for pod in sight.pods)) if end.state == "Failed" else None
     message = end.message
     if blamed and end.cause != "Deadline":

@@ -6,8 +6,8 @@ from typing import Any
 from trainwright.api.common import Job
 from trainwright.core import names
 from trainwright.core.actions import Action, Create, Delete, Emit, Patch
-from trainwright.core.objects import Object, ref
-from trainwright.core.resources import AUTOSCALER, POD
+from trainwright.core.objects import Object, Ref, ref
+from trainwright.core.resources import AUTOSCALER
 from trainwright.desired import Desired
 from trainwright.reconcile.kind import Pod, Sight
 from trainwright.reconcile.record import Record
@@ -133,9 +133,12 @@ def _blocked(desired: Desired, sight: Sight) -> Iterator[Emit]:
     }
     for stranger in sorted(sight.strangers):
         if (stranger.kind, stranger.name) in ours:
-            kind = "pod" if stranger.kind == POD.kind else stranger.kind
-            yield Emit(
-                "NameTaken",
-                f"{kind} {stranger.name} belongs to somebody else and is left alone; the job goes on when it is gone",
-                "Warning",
-            )
+            yield name_taken(stranger)
+
+
+def name_taken(stranger: Ref) -> Emit:
+    """Say that a name we want is held by an object of somebody else, which is left alone."""
+    said = (
+        f"{stranger.kind} {stranger.name} belongs to somebody else and is left alone; the job goes on when it is gone"
+    )
+    return Emit("NameTaken", said, "Warning")

@@ -7,7 +7,7 @@ label; `Pod` is one of them as far as decisions look at it.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from trainwright.api.common import Job, Role
 from trainwright.core import names
@@ -33,6 +33,30 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class Column:
+    """One column of `kubectl get`."""
+
+    name: str
+    path: str
+    doc: str
+    type: Literal["string", "integer", "date"] = "string"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What an API server must be told to serve a kind, beyond its names."""
+
+    doc: str
+    spec: type[Any]
+    status: type[Any]
+    columns: tuple[Column, ...]
+    active_path: str
+    """Where the scale subresource reads how many replicas there are."""
+    selector_path: str
+    """Where it reads which pods they are."""
+
+
+@dataclass(frozen=True)
 class Kind:
     """One job kind: everything the loop, admission and the commands need to know of it."""
 
@@ -51,6 +75,7 @@ class Kind:
     """Which replica a pod is; None for a pod that is none of the job's."""
     owns: tuple[Resource, ...]
     """The kinds of objects a job of this kind may have, in the order in which they are made."""
+    definition: Definition
     lead: tuple[str, ...] = ()
     """Roles in whose name a job runs, the most important first: the job runs when the first it has is active."""
 
@@ -67,9 +92,6 @@ class Kind:
     def lead_role(self, job: Job) -> Role | None:
         """Return the role in whose name a job runs."""
         return next((role for name in self.lead if (role := job.role(name)) is not None), None)
-
-
-Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,11 @@ def finished(status: Mapping[str, object] | None) -> State:
     return ""
 
 
+def phase(status: Mapping[str, object] | None) -> str:
+    """Return the last condition that holds: what `kubectl get` shows, in one word; "New" before any was written."""
+    return next((each["type"] for each in reversed(_conditions(status)) if each["status"] == "True"), "New")
+
+
 def suspended(status: Mapping[str, object] | None) -> bool:
     """Say whether the status says that the job is suspended."""
     return any(each["type"] == "Suspended" and each["status"] == "True" for each in _conditions(status))
@@ -86,6 +91,10 @@ def kubeflow(job: Job, account: Account, now: datetime) -> Object:
             conditions.put(end, f"{kind}{end}", account.message)
     status: Object = {**before, "conditions": conditions.items}
     status["replicaStatuses"] = {role.name: _replica_status(job, role.label, account, role.name) for role in job.roles}
+    if job.roles:
+        active = sum(each["active"] for each in status["replicaStatuses"].values())
+        status["active"] = f"{active}/{job.total}"
+        status["restarts"] = account.record.restarts
     started = account.state != "Suspended" and ("startTime" not in before or account.resumed)
     if started:
         status["startTime"] = time
