@@ -1,8 +1,9 @@
 """A memory cluster with a process kubelet on it, and words to make pods and wait for what becomes of them."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from trainwright.cluster.memory import MemoryCluster
 from trainwright.core.errors import NotFound
 from trainwright.core.objects import Object
-from trainwright.core.resources import BUILT_IN, CONFIG_MAP, EVENT, POD, SECRET
+from trainwright.core.resources import BUILT_IN, EVENT, POD
 from trainwright.node.base import Isolation
 from trainwright.node.kubelet import Kubelet, KubeletOptions
 from trainwright.node.net import NetIsolation
@@ -57,10 +58,11 @@ def config_map(name: str, namespace: str = "ns", **data: str) -> Object:
 class World:
     """What a test sees of cluster and node."""
 
-    def __init__(self, cluster: MemoryCluster, kubelet: Kubelet, root: Path) -> None:
+    def __init__(self, cluster: MemoryCluster, kubelet: Kubelet, root: Path, isolation: str) -> None:
         self.cluster = cluster
         self.kubelet = kubelet
         self.root = root
+        self.isolation = isolation
 
     async def run(self, obj: Object) -> Object:
         """Create a pod and return it once it has ended."""
@@ -105,9 +107,15 @@ class World:
                     return
                 await asyncio.sleep(0.005)
 
+    async def told(self, name: str, reason: str) -> None:
+        """Wait for an event on a pod."""
+        async with asyncio.timeout(PATIENCE):
+            while reason not in await self.reasons(name):  # noqa: ASYNC110 - the API is asked, nobody tells
+                await asyncio.sleep(0.005)
+
     async def events(self, name: str) -> list[Object]:
-        """The events on a pod that are written by now."""
-        await asyncio.sleep(0.05)
+        """The events on a pod, everything said so far among them."""
+        await self.kubelet.events.flush()
         listed = await self.cluster.list(EVENT, "ns")
         return [event for event in listed.items if event["involvedObject"]["name"] == name]
 
@@ -130,14 +138,26 @@ def conditions(obj: Object) -> dict[str, str]:
     return {"Ready": "", **{each["type"]: each["status"] for each in obj["status"].get("conditions", ())}}
 
 
+ASLEEP = f"300.{os.getpid()}"
+"""A time to sleep that no other test process asks for: finds what should not be running any more."""
+
+
+def sleepers() -> int:
+    """How many processes of ours sleep that time."""
+    count = 0
+    for path in Path("/proc").iterdir():
+        if path.name.isdecimal():
+            with suppress(OSError):
+                count += (path / "cmdline").read_bytes() == f"sleep\0{ASLEEP}\0".encode()
+    return count
+
+
 def new_cluster() -> MemoryCluster:
     return MemoryCluster(BUILT_IN, now=lambda: datetime.now(UTC))
 
 
 @asynccontextmanager
-async def world(
-    root: Path, name: str, cluster: MemoryCluster | None = None, **options: Any
-) -> AsyncIterator[World]:
+async def world(root: Path, name: str, cluster: MemoryCluster | None = None, **options: Any) -> AsyncIterator[World]:
     """A node on a memory cluster; leaving it ends everything."""
     cluster = cluster or new_cluster()
     given = {
@@ -151,7 +171,4 @@ async def world(
     }
     async with isolation(name) as place, Kubelet(cluster, place, KubeletOptions(**given)) as kubelet:
         cluster.serve_pods(kubelet)
-        yield World(cluster, kubelet, root)
-
-
-__all__ = ["CONFIG_MAP", "POD", "SECRET", "World", "conditions", "config_map", "ended", "pod", "state", "world"]
+        yield World(cluster, kubelet, root, name)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 else:
     Message = dict
 
-_MOST_DESCRIPTORS = 8
 _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 _CREDENTIALS = getattr(socket, "SCM_CREDENTIALS", -1)
 

@@ -34,7 +34,7 @@ _RESET_SECONDS = 600.0
 _LONGEST_BACKOFF = 30
 _RETRY_FIRST, _RETRY_LONGEST = 0.2, 5.0
 _AFTER_PRE_STOP = 2.0
-_LOST = "The container could not be located when the node came back"
+_LOST = "its node stopped while it ran; how it ended is not known"
 _START_FAILED = 128
 
 
@@ -60,7 +60,7 @@ class Place:
 class ContainerRun:
     """A container that is kept running as its restart policy says."""
 
-    def __init__(self, place: Place, spec: Object, path: str, view: Container, policy: str, label: str) -> None:
+    def __init__(self, place: Place, spec: Object, path: str, view: Container, policy: str) -> None:
         self.view = view
         self.spec = spec
         self.growth = logs.Growth()
@@ -74,7 +74,6 @@ class ContainerRun:
         self._place = place
         self._path = path
         self._policy = policy
-        self._label = label
         self._stopping = asyncio.Event()
         self._settled = asyncio.Event()
         """Set unless a process is being started: `process` then says whether there is one."""
@@ -114,9 +113,8 @@ class ContainerRun:
         """End it: preStop hook, SIGTERM, and when patience has run out SIGKILL to everything it started."""
         self._stopping.set()
         await self._settled.wait()  # a process that is just being started has its grace, too
-        process = self.process
-        if process is not None:
-            await self._terminate(process, patience)
+        if self.process is not None:
+            await self._terminate(self.process, patience)
         await self.done.wait()
 
     async def run_command(self, command: tuple[str, ...]) -> probes.Answer:
@@ -165,7 +163,7 @@ class ContainerRun:
                 return await self._place.launch(self.spec, self._path)
             except Missing as error:
                 self._wait_state("CreateContainerConfigError", str(error))
-                self._place.emit("Failed", f"Error: {error}", "Warning")
+                self._place.emit("Failed", f"{self.name}: {error}", "Warning")
             except ClusterError as error:
                 self._wait_state("CreateContainerConfigError", f"the API cannot be asked right now: {error}")
             await self._nap(pause)
@@ -180,10 +178,9 @@ class ContainerRun:
             for name, hook in lifecycle.items()
             if name in ("preStop", "postStart") and hook
         }
-        run = self._next_run()
+        run, size = self._next_run(), memory_limit(self.spec)
         spec = self._with_termination_message(spec, run)
-        log_file = logs.log_path(self._place.log_folder, self.name, run)
-        file = logs.open_log(log_file)
+        file = logs.open_log(logs.log_path(self._place.log_folder, self.name, run))
         self._settled.clear()
         try:
             self.growth.begin(run)
@@ -192,7 +189,6 @@ class ContainerRun:
             os.close(file)
             self._settled.set()
         self.command = spec
-        size = memory_limit(self.spec)
         limit = self._place.limits.limit(size, process.pid, self._place.sandbox.pids) if size else None
         return process, limit
 
@@ -202,7 +198,7 @@ class ContainerRun:
         last = self.view.state if self.view.ended else self.view.last_state
         self._exited, self._oom = asyncio.Event(), False
         self._set(state=running(began), last_state=last, restarts=run, ready=False, started=False, id=self._id(run))
-        self._place.emit("Started", f"Started container {self.name}", "Normal")
+        self._place.emit("Started", f"{self.name} runs", "Normal")
         watchers = [asyncio.create_task(self._look_after(process))]
         if limit:
             watchers.append(asyncio.create_task(self._guard(process, limit)))
@@ -241,8 +237,7 @@ class ContainerRun:
     async def _look_after(self, process: Process) -> None:
         """Run the postStart hook, then ask the probes as long as the process lives."""
         try:
-            await self._post_start(process)
-            if await self._startup(process):
+            if await self._post_start(process) and await self._startup(process):
                 readiness, liveness = self._probes["readinessProbe"], self._probes["livenessProbe"]
                 self._set(started=True, ready=readiness is None)
                 self.up.set()
@@ -270,8 +265,7 @@ class ContainerRun:
 
         await self._watch(name, probe, judge)
         if not passed:
-            words = f"Container {self.name} failed {name.lower()} probe, will be restarted"
-            self._place.emit("Killing", words, "Normal")
+            self._place.emit("Killing", f"ending {self.name}: its {name.lower()} probe has failed too often", "Normal")
             await self._terminate(process, Patience(self._place.grace if probe.grace is None else probe.grace))
         return passed
 
@@ -282,22 +276,24 @@ class ContainerRun:
 
     async def _watch(self, name: str, probe: probes.Probe, judge: Callable[[bool], bool]) -> None:
         def bad(message: str) -> None:
-            self._place.emit("Unhealthy", f"{name} probe failed: {message}", "Warning")
+            self._place.emit("Unhealthy", f"{name.lower()} probe of {self.name}: {message}", "Warning")
 
         await probes.watch(probe, self._place.sandbox, self.run_command, judge, bad)
 
-    async def _post_start(self, process: Process) -> None:
+    async def _post_start(self, process: Process) -> bool:
+        """Run the postStart hook; one that fails ends the run."""
         hook = self._hooks.get("postStart")
         if hook is None:
-            return
+            return True
         answer = await probes.ask(hook, self._place.sandbox, self.run_command, _RESET_SECONDS)
         if not answer.good:
-            self._place.emit("FailedPostStartHook", f"PostStartHook failed: {answer.message}", "Warning")
+            self._place.emit("FailedPostStartHook", f"postStart hook of {self.name}: {answer.message}", "Warning")
             await self._terminate(process, Patience(self._place.grace))
+        return answer.good
 
     async def _terminate(self, process: Process, patience: Patience) -> None:
         """End a process within the patience there is."""
-        hook = self._hooks.get("preStop")
+        hook = self._hooks.pop("preStop", None)  # once per run, whoever ends it and however often
         if hook is not None and patience.left() and not self._exited.is_set():
             asking = asyncio.create_task(probes.ask(hook, self._place.sandbox, self.run_command, patience.left()))
             if not await patience.outlasts(asking):
@@ -305,7 +301,7 @@ class ContainerRun:
                 await asyncio.gather(asking, return_exceptions=True)
                 patience.at_least(_AFTER_PRE_STOP)
             elif not (answer := asking.result()).good:
-                self._place.emit("FailedPreStopHook", f"PreStopHook failed: {answer.message}", "Warning")
+                self._place.emit("FailedPreStopHook", f"preStop hook of {self.name}: {answer.message}", "Warning")
         if patience.left():
             process.signal(signal.SIGTERM)
             exited = asyncio.create_task(self._exited.wait())
@@ -334,9 +330,9 @@ class ContainerRun:
         self._crashes += 1
         if not delay:
             return
-        words = f"back-off {delay:g}s restarting failed container={self.name} pod={self._label}"
+        words = f"{self.name} ended with code {self.view.state['terminated']['exitCode']}; runs again in {delay:g} s"
         self._set(state=waiting("CrashLoopBackOff", words), last_state=self.view.state)
-        self._place.emit("BackOff", f"Back-off restarting failed container {self.name} in pod {self._label}", "Warning")
+        self._place.emit("BackOff", words, "Warning")
         await self._nap(delay)
 
     async def _nap(self, seconds: float) -> None:
@@ -347,7 +343,7 @@ class ContainerRun:
     def _not_started(self, message: str) -> None:
         """Record a run that never began: for the restart policy it is a failure like any other."""
         run = self._next_run()
-        self._place.emit("Failed", f"Error: {message}", "Warning")
+        self._place.emit("Failed", f"{self.name}: {message}", "Warning")
         last = self.view.state if self.view.ended else self.view.last_state
         state = terminated(
             Exit(_START_FAILED), started=None, finished=self._place.now(), reason="StartError", message=message

@@ -62,9 +62,7 @@ class Devices:
     def _claim(self, uid: str, count: int) -> list[str]:
         free = [device for device in self._ids if device not in self._taken]
         if count > len(free):
-            raise Refused(
-                f"Allocate failed: {count} {GPU} requested, {len(free)} free of {len(self._ids)} on this node"
-            )
+            raise Refused(f"{count} {GPU} asked for, but only {len(free)} of this node's {len(self._ids)} are free")
         for device in free[:count]:
             self._taken[device] = uid
         return free[:count]

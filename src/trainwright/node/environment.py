@@ -23,6 +23,7 @@ from trainwright.node.sources import Facts, Found, Reference, SourceKind, all_en
 
 _VARIABLE = re.compile(r"\$(?:(\$)|\(([^)]*)\))")
 _SOURCES: Mapping[str, SourceKind] = {"configMapRef": "ConfigMap", "secretRef": "Secret"}
+_NO_PROXY = ("no_proxy", "NO_PROXY")
 _SHELL_OWN = ("OLDPWD", "PWD", "SHLVL", "_")
 """What a shell says about itself; stale in a process that starts elsewhere."""
 
@@ -63,11 +64,18 @@ def declared(container: Object, facts: Facts, found: Found) -> dict[str, str]:
 
 
 def complete(
-    caller: Mapping[str, str], manifest: Mapping[str, str], container: Object, *, hostname: str, devices: str | None
+    caller: Mapping[str, str],
+    manifest: Mapping[str, str],
+    container: Object,
+    *,
+    hostname: str,
+    devices: str | None,
+    peers: Iterable[str] = (),
 ) -> dict[str, str]:
     """Return everything a container's processes find in their environment.
 
     `devices` is the value of CUDA_VISIBLE_DEVICES handed to this container, None where the node has no GPUs to share.
+    `peers` are names that no proxy can reach: gRPC, too, obeys the proxy variables.
     """
     variables = {name: value for name, value in caller.items() if name not in _SHELL_OWN}
     threads = _threads(container)
@@ -75,6 +83,9 @@ def complete(
         variables.setdefault("OMP_NUM_THREADS", threads)
     if devices is not None:
         variables["CUDA_VISIBLE_DEVICES"] = devices
+    for name in _NO_PROXY:
+        if name in variables:
+            variables[name] = ",".join((variables[name], *peers))
     return {**variables, "HOSTNAME": hostname, **manifest}
 
 
@@ -92,7 +103,8 @@ def _value(
 ) -> str | None:
     origin = variable.get("valueFrom")
     if not origin:
-        return expand(str(variable.get("value") or ""), so_far)
+        value = variable.get("value")
+        return "" if value is None else expand(str(value), so_far)
     if "fieldRef" in origin:
         return field(origin["fieldRef"].get("fieldPath", ""), facts)
     if "resourceFieldRef" in origin:

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 DOMAIN = "cluster.local"
 _HEADER = """\
-# Kubernetes-managed hosts file.
+# Written by trainwright while the pod runs.
 127.0.0.1\tlocalhost
 ::1\tlocalhost ip6-localhost ip6-loopback
 fe00::0\tip6-localnet
@@ -78,7 +78,7 @@ def text(pod: Object, address: str, common: str) -> str:
     aliases = "".join(
         f"{alias['ip']}\t{' '.join(alias.get('hostnames') or ())}\n" for alias in pod["spec"].get("hostAliases") or ()
     )
-    added = f"\n# Entries added by HostAliases.\n{aliases}" if aliases else ""
+    added = f"\n# From spec.hostAliases.\n{aliases}" if aliases else ""
     return f"{_HEADER}{own}{added}{common}"
 
 
@@ -131,6 +131,13 @@ class HostsFiles:
         self._files: dict[str, _File] = {}
         self._dirty = asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
+
+    def peers(self, namespace: str) -> list[str]:
+        """Return the names and domains of pods that a pod of the namespace may dial: those of its Services."""
+        names = sorted(
+            each["metadata"]["name"] for each in self._services() if each["metadata"]["namespace"] == namespace
+        )
+        return [word for name in names for word in (name, f".{name}")]
 
     def changed(self) -> None:
         """Say that a pod or Service is not what it was."""

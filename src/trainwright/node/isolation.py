@@ -14,8 +14,8 @@ from typing import Literal
 from trainwright.core.errors import HomeError
 from trainwright.node.base import Isolation, IsolationName, Trial
 from trainwright.node.channel import Channel, Message
-from trainwright.node.helper import launch
 from trainwright.node.net import NetIsolation
+from trainwright.node.pods import launch
 from trainwright.node.ports import PortsIsolation
 
 _TRIAL_SECONDS = 20.0

@@ -33,8 +33,6 @@ from trainwright.node.pod_worker import NodeParts, PodWorker
 
 log = logging.getLogger(__name__)
 
-_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the place Kubernetes puts emptyDir of medium Memory, too
-_MEMORY_PREFIX = "trainwright"
 _PODS_DEFAULT = "1000"
 _RETRY = Backoff(first=0.2, longest=5.0)
 _STOP_SECONDS = 20.0
@@ -74,9 +72,11 @@ class Kubelet:
         self._own = Informer(cluster, POD, fields=f"spec.nodeName={options.node_name}")
         self._pods = Informer(cluster, POD)
         self._services = Informer(cluster, SERVICE)
-        self._events = Events(cluster, options.node_name, options.now)
+        self.events = Events(cluster, options.node_name, options.now)
+        """What is said about this node's pods; `flush` waits until all of it is written."""
         self._hosts = HostsFiles(self._services.items, self._pods.items)
-        self._files = logs.FileLogs(options.root)
+        self._root = options.root.absolute()
+        self._files = logs.FileLogs(self._root)
         gpus = gpu_ids(int(options.capacity.get(GPU) or 0), options.environment)
         self._capacity = {"pods": _PODS_DEFAULT, **options.capacity}
         if GPU in self._capacity:
@@ -84,14 +84,13 @@ class Kubelet:
         self._parts = NodeParts(
             cluster=cluster,
             isolation=isolation,
-            events=self._events,
+            events=self.events,
             hosts=self._hosts,
             devices=Devices(gpus),
             limits=MemoryLimits(group_parent() if options.control_groups else None),
             name=options.node_name,
             address=options.address,
-            root=options.root,
-            memory_root=_SHARED_MEMORY / f"{_MEMORY_PREFIX}-{os.getpid()}-{options.node_name}",
+            root=self._root,
             allocatable=self._capacity,
             environment=options.environment,
             cwd=str(options.cwd),
@@ -106,8 +105,8 @@ class Kubelet:
 
     async def __aenter__(self) -> "Kubelet":
         """Register the node and begin to run its pods."""
-        (self._options.root / "pods").mkdir(parents=True, exist_ok=True)
-        _sweep_memory()
+        self._root.mkdir(parents=True, exist_ok=True)
+        (self._root / "pods").mkdir(mode=0o700, exist_ok=True)  # Secrets lie there
         try:
             await self._begin_all()
         except BaseException:
@@ -122,7 +121,7 @@ class Kubelet:
         for informer in (self._services, self._pods):
             self._begin(informer.run())
             await informer.synced.wait()
-        for loop in (self._events.run(), self._hosts.run(), self._refresh()):
+        for loop in (self.events.run(), self._hosts.run(), self._refresh()):
             self._begin(loop)
         self._own.subscribe(self._changed)
         self._begin(self._own.run())
@@ -139,11 +138,10 @@ class Kubelet:
             async with asyncio.timeout(_STOP_SECONDS):
                 await asyncio.gather(*(worker.ended() for worker in workers))
                 await self._report_not_ready()
-                await self._events.flush()
+                await self.events.flush()
         await self._end([*self._tasks.values(), *self._loops])
         for worker in workers:
             worker.remove_files()
-        shutil.rmtree(self._parts.memory_root, ignore_errors=True)
 
     # Logs and exec
 
@@ -159,8 +157,8 @@ class Kubelet:
         container = container or worker.default_container()
         growth = worker.growth(container)
         if follow:
-            first = 0 if restart is None else max(growth.begun, 0) if restart < 0 else restart
-            async for chunk in logs.follow(worker.log_folder, container, growth, first):
+            only = max(growth.begun + 1 + restart, 0) if restart is not None and restart < 0 else restart
+            async for chunk in logs.follow(worker.log_folder, container, growth, only):
                 yield chunk
             return
         found = logs.runs(worker.log_folder, container)
@@ -198,10 +196,18 @@ class Kubelet:
         elif worker:
             worker.update(pod)
         elif not self._stopping:
+            self._start(pod)
+
+    def _start(self, pod: Object) -> None:
+        meta = pod["metadata"]
+        try:
             worker = PodWorker(self._parts, pod)
-            self._workers[worker.uid] = worker
-            self._names[meta["namespace"], meta["name"]] = worker.uid
-            self._tasks[worker.uid] = asyncio.create_task(self._run(worker))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:  # no API server would have let it in
+            self.events.emit(pod, "FailedValidation", f"this pod makes no sense: {error!r}", "Warning")
+            return
+        self._workers[worker.uid] = worker
+        self._names[meta["namespace"], meta["name"]] = worker.uid
+        self._tasks[worker.uid] = asyncio.create_task(self._run(worker))
 
     async def _run(self, worker: PodWorker) -> None:
         """Run a pod and forget it; a worker that breaks must not take the node with it."""
@@ -225,7 +231,7 @@ class Kubelet:
 
     def _remove_orphans(self) -> None:
         """Remove folders of pods that went while nobody looked."""
-        for folder in (self._options.root / "pods").iterdir():
+        for folder in (self._root / "pods").iterdir():
             if folder.name not in self._workers:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -311,15 +317,6 @@ class Kubelet:
 def _say_if_broken(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception():
         log.error("a loop of the kubelet broke", exc_info=task.exception())
-
-
-def _sweep_memory() -> None:
-    """Remove what agents that were killed have left in shared memory."""
-    with contextlib.suppress(OSError):
-        for folder in _SHARED_MEMORY.glob(f"{_MEMORY_PREFIX}-*-*"):
-            owner = folder.name.split("-")[1]
-            if owner.isdecimal() and not Path(f"/proc/{owner}").exists():
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _architecture() -> str:

@@ -89,10 +89,10 @@ class Growth:
         self._changed = asyncio.Event()
 
 
-async def follow(folder: Path, container: str, growth: Growth, first: int) -> AsyncIterator[bytes]:
-    """Yield the logs of a container from run `first` on, until it has ended and everything was read."""
-    restart = first
-    while True:
+async def follow(folder: Path, container: str, growth: Growth, only: int | None = None) -> AsyncIterator[bytes]:
+    """Yield the logs of a container, of all its runs or of one, until it has ended and everything was read."""
+    restart = only or 0
+    while only is None or restart == only:
         while growth.begun < restart and not growth.ended:
             await growth.wait(60)
         if growth.begun < restart:

@@ -10,8 +10,8 @@ import socket
 from collections.abc import Iterator
 
 from trainwright.node.base import IsolationName, SandboxSpec
-from trainwright.node.helper import HelperSandbox, Zygote, mount_rows
 from trainwright.node.pod_init import GATEWAY, PREFIX
+from trainwright.node.pods import PodSandbox, Zygote, mount_rows
 
 POD_RANGE = ipaddress.ip_network(f"{GATEWAY}/{PREFIX}", strict=False)
 
@@ -62,7 +62,7 @@ class NetIsolation:
         return server, GATEWAY
 
 
-class NetSandbox(HelperSandbox):
+class NetSandbox(PodSandbox):
     """A pod with an address of its own."""
 
     def __init__(self, zygote: Zygote, spec: SandboxSpec, address: str, used: set[str]) -> None:

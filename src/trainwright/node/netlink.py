@@ -13,7 +13,7 @@ import struct
 _NEWLINK, _GETLINK, _NEWADDR, _NEWROUTE = 16, 18, 20, 24
 _REQUEST, _ACK, _DUMP, _EXCL, _CREATE = 1, 4, 0x300, 0x200, 0x400
 _ERROR, _DONE = 2, 3
-_IFF_UP = 1
+_IFF_UP, _IFF_RUNNING = 1, 0x40
 _ADDRESS, _IFNAME, _MTU, _MASTER, _LINKINFO, _NET_NS_PID, _AF_SPEC = 1, 3, 4, 10, 18, 19, 26
 
 LOOPBACK = 1
@@ -83,6 +83,11 @@ class Netlink:
         """Send everything without a route of its own to `gateway`."""
         header = struct.pack("=BBBBBBBBI", socket.AF_INET, 0, 0, 0, 254, 4, 0, 1, 0)
         self._change(_NEWROUTE, header, _attribute(5, socket.inet_aton(gateway)), _attribute(4, _number(index)))
+
+    def is_running(self, name: str) -> bool:
+        """Say whether a link carries packets: some time after it was brought up, when the kernel gets round to it."""
+        answers = self._exchange(_GETLINK, _ACK, _link(), _attribute(_IFNAME, name.encode() + b"\0"))
+        return any(struct.unpack_from("=I", body, 8)[0] & _IFF_RUNNING for body in answers)
 
     def links(self) -> list[str]:
         """Return the names of all links."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from contextlib import suppress
 
 from trainwright.node import linux, mounts
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 GATEWAY = "10.77.0.1"
 PREFIX = 16
 
+_LINK_SECONDS = 2.0
 _PROC = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
 _PRIVATE = ("/dev/shm", "/tmp/ray")
 """Every pod has its own: ranks of one job would find each other's files here, which on a cluster they never do."""
@@ -100,16 +102,25 @@ def enter(place: Place, spec: Message) -> None:
         step = "veth pair"
         octets = socket.inet_aton(spec["address"])
         cluster.add_pair(spec["link"], place.bridge, "eth0", b"\x02\x00" + octets, os.getpid())
-        cluster.close()
         step = "pod network"
         _configure(spec["address"])
         step = "host name"
         socket.sethostname(spec["hostname"])
         step = "mount"
         _mount(place)
+        mounts.apply(spec["mounts"])
+        step = "link"
+        _wait_for_link(cluster, spec["link"])
+        cluster.close()
     except OSError as error:
         raise Failure(step, error) from error
-    mounts.apply(spec["mounts"])
+
+
+def _wait_for_link(cluster: Netlink, link: str) -> None:
+    """Wait until the bridge takes the pod's packets: a first one that is lost comes again only after a second."""
+    end = time.monotonic() + _LINK_SECONDS
+    while not cluster.is_running(link) and time.monotonic() < end:
+        time.sleep(0.0005)
 
 
 def _configure(address: str) -> None:

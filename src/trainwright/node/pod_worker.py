@@ -56,7 +56,6 @@ class NodeParts:
     name: str
     address: str
     root: Path
-    memory_root: Path
     allocatable: Mapping[str, str]
     environment: Mapping[str, str]
     cwd: str
@@ -73,9 +72,7 @@ class PodWorker:
         self._node = node
         self._folder = node.root / "pods" / self.uid
         self.log_folder = logs.pod_folder(node.root, self._meta["namespace"], self._meta["name"], self.uid)
-        self._volumes = volumes.Volumes(
-            volumes.Folders(self._folder, node.memory_root / self.uid, node.root / "claims" / self._meta["namespace"])
-        )
+        self._volumes = volumes.Volumes(volumes.Folders(self._folder, node.root / "claims" / self._meta["namespace"]))
         self._sources: dict[str, Path] = {}
         self._devices: dict[str, str | None] = {}
         self._sandbox: Sandbox | None = None
@@ -89,6 +86,7 @@ class PodWorker:
         self._stop_reason = ""
         self._over = asyncio.Event()
         """Set when nothing of the pod runs any more, or ever did; before the last status is written."""
+        self._over_before = False
         self._deleting = asyncio.Event()
         self._gone = asyncio.Event()
         self._dirty = asyncio.Event()
@@ -118,19 +116,20 @@ class PodWorker:
                 self._facts,
                 failed=True,
                 reason="Terminated",
-                message="Pod was terminated in response to imminent node shutdown.",
+                message="ended because its node stops",
             )
         self._stop(0)
 
     async def run(self) -> None:
         """Run the pod and return when its object is gone."""
+        if (self.pod.get("status") or {}).get("phase") in _TERMINAL:  # ended under an earlier kubelet: never run again
+            self._over_before = True
+            self._finish()
         reporting = asyncio.create_task(self._report())
         try:
-            if (self.pod.get("status") or {}).get("phase") not in _TERMINAL:
+            if not self._over_before:
                 await self._live()
                 await self.write_status()
-            else:
-                self._finish()
             await self._deleting.wait()
             await self._delete()
             await self._gone.wait()
@@ -188,8 +187,8 @@ class PodWorker:
             self._deleting.set()
             self._stop(self._grace)
         tasks = [asyncio.create_task(self._end_when_told()), asyncio.create_task(self._watch_deadline())]
-        for sentence in self._warnings():
-            self._emit("Unsupported", sentence, "Warning")
+        if warnings := [*unsupported(self.pod, os.getuid(), os.getgid()), *volumes.left_out(self.pod)]:
+            self._emit("Unsupported", "; ".join(warnings), "Warning")
         try:
             if await self._prepare():
                 await self._run_containers()
@@ -225,6 +224,8 @@ class PodWorker:
         while not self._stopping.is_set():
             try:
                 await step()
+                if failures:
+                    self._all_wait("")
                 return True
             except (Missing, SpawnError, HomeError, ClusterError, OSError) as error:
                 failures += 1
@@ -251,30 +252,34 @@ class PodWorker:
 
     async def _run_containers(self) -> None:
         """Run init containers one after the other, then the others together, and end sidecars after them."""
-        running: list[tuple[ContainerRun, asyncio.Task[None]]] = []
-        ready = True
+        sidecars: list[tuple[ContainerRun, asyncio.Task[None]]] = []
+        try:
+            if await self._initialize(sidecars):
+                async with asyncio.TaskGroup() as mains:
+                    for index, spec in enumerate(self.pod["spec"]["containers"]):
+                        mains.create_task(self._new_run(spec, f"spec.containers[{index}]").run())
+            grace = self._patience or Patience(self._grace)
+            for sidecar, task in reversed(sidecars):
+                await sidecar.stop(grace)
+                await task
+        finally:
+            for _, task in sidecars:
+                task.cancel()
+
+    async def _initialize(self, sidecars: list[tuple[ContainerRun, asyncio.Task[None]]]) -> bool:
+        """Run the init containers; False if one failed for good or the pod was told to stop."""
         for index, spec in enumerate(self.pod["spec"].get("initContainers") or ()):
             if self._stopping.is_set():
-                ready = False
                 break
             run = self._new_run(spec, f"spec.initContainers[{index}]")
             if run.view.kind == "sidecar":
-                running.append((run, asyncio.create_task(run.run())))
+                sidecars.append((run, asyncio.create_task(run.run())))
                 await run.up.wait()
-                ready = run.view.started
             else:
                 await run.run()
-                ready = run.view.succeeded
-            if not ready:
-                break
-        if ready and not self._stopping.is_set():
-            specs = enumerate(self.pod["spec"]["containers"])
-            mains = [self._new_run(spec, f"spec.containers[{index}]") for index, spec in specs]
-            await asyncio.gather(*(main.run() for main in mains))
-        grace = self._patience or Patience(self._grace)
-        for sidecar, task in reversed(running):
-            await sidecar.stop(grace)
-            await task
+            if not run.view.initialized:
+                return False
+        return not self._stopping.is_set()
 
     def _new_run(self, spec: Object, path: str) -> ContainerRun:
         assert self._sandbox is not None
@@ -291,11 +296,9 @@ class PodWorker:
             emit=self._emit,
             stop_reason=lambda: self._stop_reason,
         )
-        meta = self._meta
-        label = f"{meta['name']}_{meta['namespace']}({self.uid})"
         policy = self.pod["spec"].get("restartPolicy", "Always")
         view = self._views[spec["name"]]
-        run = ContainerRun(place, spec, path, view, policy, label)
+        run = ContainerRun(place, spec, path, view, policy)
         run.growth = self._growth(spec["name"], run.growth)
         self._runs[spec["name"]] = run
         return run
@@ -313,6 +316,7 @@ class PodWorker:
             container,
             hostname=hosts.hostname(self.pod),
             devices=self._devices.get(container["name"]),
+            peers=self._node.hosts.peers(self._meta["namespace"]),
         )
         argv = images.found(images.command(container, path, manifest), env)
         mounts = volumes.mounts(container, path, self.pod, self._sources, manifest)
@@ -338,7 +342,7 @@ class PodWorker:
         first = [run for run in runs if run.view.kind != "sidecar"]
         for run in runs:
             if run.process is not None:
-                self._emit("Killing", f"Stopping container {run.name}", "Normal")
+                self._emit("Killing", f"ending {run.name}", "Normal")
         await asyncio.gather(*(run.stop(self._patience) for run in first))
         for run in reversed([run for run in runs if run.view.kind == "sidecar"]):
             await run.stop(self._patience)
@@ -350,9 +354,8 @@ class PodWorker:
         began = moment(self._facts.start_time) or self._node.now()
         passed = max(0.0, (self._node.now() - began).total_seconds())
         await asyncio.sleep(max(0.0, seconds - passed) if passed > 1 else float(seconds))
-        words = "Pod was active on the node longer than the specified deadline"
         self._stop_reason = "DeadlineExceeded"
-        self._fail("DeadlineExceeded", words)
+        self._fail("DeadlineExceeded", f"ended after activeDeadlineSeconds: {seconds}")
         self._stop(self._grace)
 
     def _fail(self, reason: str, message: str) -> None:
@@ -405,14 +408,14 @@ class PodWorker:
         while True:
             await self._dirty.wait()
             await asyncio.sleep(_SETTLE_SECONDS)
+            self._dirty.clear()
             await self.write_status()
 
     async def write_status(self) -> None:
         """Write the status as it is now, if it differs from what was written."""
         failures = 0
-        while not self._gone.is_set():
+        while not self._gone.is_set() and not self._over_before:
             async with self._writing:
-                self._dirty.clear()
                 status = self._status()
                 patch = status_patch(self._written, status)
                 if not patch:
@@ -510,10 +513,6 @@ class PodWorker:
     def _pod_facts(self) -> Facts:
         address = self._sandbox.address if self._sandbox else ""
         return Facts(self.pod, self._node.name, address, self._node.address, self._node.allocatable)
-
-    def _warnings(self) -> Iterator[str]:
-        yield from unsupported(self.pod, os.getuid(), os.getgid())
-        yield from volumes.left_out(self.pod)
 
     def _emit(self, reason: str, message: str, kind: Literal["Normal", "Warning"]) -> None:
         self._node.events.emit(self.pod, reason, message, kind)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from trainwright.node.base import IsolationName, Mount, ProcessSpec, SandboxSpec, SpawnError
 from trainwright.node.channel import Message
-from trainwright.node.helper import HelperProcess, HelperSandbox, Zygote, connected
+from trainwright.node.pods import PodProcess, PodSandbox, Zygote, connected
 
 ADDRESS = "127.0.0.1"
 MARK = "TW_POD_UID"
@@ -51,10 +51,10 @@ class PortsIsolation:
         return server, ADDRESS
 
 
-class PortsSandbox(HelperSandbox):
+class PortsSandbox(PodSandbox):
     """A pod that is nothing but its processes."""
 
-    async def start(self, spec: ProcessSpec) -> HelperProcess:
+    async def start(self, spec: ProcessSpec) -> PodProcess:
         """Start a process; SpawnError says in words why it could not."""
         _refuse(spec.mounts)
         return await super().start(spec)

@@ -6,6 +6,7 @@ refused with a sentence.
 """
 
 import asyncio
+import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -109,7 +110,7 @@ async def ask(action: Action, sandbox: Sandbox, run: Run, timeout: float) -> Ans
     except TimeoutError:
         return Answer(False, f"{_shown(action)}: no answer within {timeout:g} s")
     except OSError as error:
-        return Answer(False, f"{_shown(action)}: {error.strerror or error}")
+        return Answer(False, f"{_shown(action)}: {os.strerror(error.errno).lower() if error.errno else error}")
 
 
 class Tally:
@@ -186,7 +187,7 @@ def _judged(action: Action, status_line: bytes) -> Answer:
     if len(words) < 2 or not words[0].startswith("HTTP/") or not words[1].isdecimal():
         return Answer(False, f"{_shown(action)}: the answer is not HTTP: {status_line[:_SHOWN]!r}")
     code = int(words[1])
-    return Answer(200 <= code < 400, f"HTTP probe failed with statuscode: {code}")
+    return Answer(200 <= code < 400, f"{_shown(action)}: the answer was {code}")
 
 
 def _unverified() -> ssl.SSLContext:

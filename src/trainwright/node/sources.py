@@ -67,7 +67,7 @@ def all_entries(kind: SourceKind, name: str, found: Found, *, optional: bool) ->
         return entries(kind, obj)
     if optional:
         return {}
-    raise Missing(f'{kind.lower()} "{name}" not found')
+    raise Missing(f"there is no {kind} {name!r}")
 
 
 def one_entry(kind: SourceKind, selector: Mapping[str, Any], found: Found) -> bytes | None:
@@ -78,7 +78,7 @@ def one_entry(kind: SourceKind, selector: Mapping[str, Any], found: Found) -> by
         return data[key]
     if optional:
         return None
-    raise Missing(f'couldn\'t find key "{key}" in {kind.lower()} "{name}"')
+    raise Missing(f"{kind} {name!r} has no key {key!r} (there are: {', '.join(sorted(data)) or 'none'})")
 
 
 def field(path: str, facts: Facts) -> str:
@@ -141,6 +141,4 @@ def _decoded(kind: SourceKind, obj: Object, key: str, value: str) -> bytes:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError, TypeError) as error:
         name = obj["metadata"].get("name")
-        raise Missing(
-            f'{kind.lower()} "{name}": the value of {key!r} is not base64; use stringData for text'
-        ) from error
+        raise Missing(f"{kind} {name!r}: the value of {key!r} is not base64; use stringData for text") from error

@@ -191,7 +191,7 @@ def _conditions(
     old = {each["type"]: each for each in (pod.get("status") or {}).get("conditions") or ()}
     uninitialized = [each.name for each in inits if not each.initialized]
     initialized = _condition(
-        "Initialized", not uninitialized, "ContainersNotInitialized", "containers with incomplete status", uninitialized
+        "Initialized", not uninitialized, "ContainersNotInitialized", "not initialized yet", uninitialized
     )
     if phase == "Succeeded":
         initialized = {"type": "Initialized", "status": "True", "reason": "PodCompleted"}
@@ -202,7 +202,7 @@ def _conditions(
     gates = [gate["conditionType"] for gate in pod["spec"].get("readinessGates") or ()]
     closed = [gate for gate in gates if old.get(gate, {}).get("status") != "True"]
     if ready["status"] == "True" and closed:
-        ready = _condition("Ready", False, "ReadinessGatesNotReady", "corresponding condition is not True", closed)
+        ready = _condition("Ready", False, "ReadinessGatesNotReady", "not true yet", closed)
     ours = [{"type": "PodScheduled", "status": "True"}, initialized, containers, ready]
     foreign = [each for name, each in old.items() if name not in OURS]
     return [_dated(each, old.get(each["type"]), now) for each in ours] + foreign
@@ -212,13 +212,13 @@ def _all_ready(name: str, phase: str, unready: list[str]) -> Object:
     if phase in ("Succeeded", "Failed"):
         reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
         return {"type": name, "status": "False", "reason": reason}
-    return _condition(name, not unready, "ContainersNotReady", "containers with unready status", unready)
+    return _condition(name, not unready, "ContainersNotReady", "not ready", unready)
 
 
 def _condition(name: str, good: bool, reason: str, sentence: str, culprits: list[str]) -> Object:
     if good:
         return {"type": name, "status": "True"}
-    return {"type": name, "status": "False", "reason": reason, "message": f"{sentence}: [{' '.join(culprits)}]"}
+    return {"type": name, "status": "False", "reason": reason, "message": f"{sentence}: {', '.join(culprits)}"}
 
 
 def _dated(condition: Object, old: Object | None, now: str) -> Object:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterable
 
+_MOST_DOUBTS = 20
+"""How often to look again when the parent of somebody is missing: where /proc hides processes it always is."""
 _LEFT_ALONE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -67,13 +69,19 @@ def fork(task: Callable[[], None]) -> int:
 def reap() -> dict[int, int]:
     """Return the children that have ended, with their wait status."""
     ended: dict[int, int] = {}
+    _collect(ended)
+    return ended
+
+
+def _collect(ended: dict[int, int]) -> bool:
+    """Add the children that have ended; return whether there are others."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return ended
+            return False
         if not pid:
-            return ended
+            return True
         ended[pid] = status
 
 
@@ -83,28 +91,35 @@ def end_all(spare: Iterable[int] = (), mark: str = "") -> dict[int, int]:
     With `mark` also the processes that carry it in their environment: where orphans cannot be adopted, that is how
     they are found. Returns the wait status of the children that ended.
     """
-    spare = set(spare)
-    ended = reap()
-    while True:
+    ended: dict[int, int] = {}
+    spared, doubts = set(spare), 0
+    # Whoever has no child has no descendant, because orphans come to us: that the kernel tells for certain. A look at
+    # /proc takes a while, and may miss a branch whose parent ended meanwhile.
+    while _collect(ended):
         tree = linux.parents()
-        spared = spare.union(*(linux.descendants(pid, tree) for pid in spare))
-        below = linux.descendants(os.getpid(), tree) - spared
-        apart = (linux.marked(mark) - below - spared - {os.getpid()}) if mark else set()
-        if not below and not apart:
-            return ended
-        for pid in below | apart:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            except PermissionError:  # somebody else's process with our mark: not ours to end
-                apart.discard(pid)
+        kept = spared.union(*(linux.descendants(pid, tree) for pid in spared))
+        below = linux.descendants(os.getpid(), tree) - kept
         if below:
+            _kill(below)
             # Each of them is a child of ours or has one above it, and that one is dying: this wait ends.
             pid, status = os.waitpid(-1, 0)
             ended[pid] = status
-        elif apart:
-            time.sleep(0.002)
+        elif spared and (doubts == _MOST_DOUBTS or tree.keys() | {0} >= set(tree.values())):
+            break
         else:
-            return ended
-        ended |= reap()
+            doubts += 1
+    while mark and _kill(linux.marked(mark) - {os.getpid()}):
+        time.sleep(0.002)
+    return ended
+
+
+def _kill(pids: set[int]) -> bool:
+    """SIGKILL processes; return whether any was there and ours."""
+    found = False
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+            found = True
+        except (ProcessLookupError, PermissionError):
+            continue
+    return found

@@ -2,8 +2,10 @@
 
 configMap, secret, downwardAPI and projected volumes are written the way the kubelet writes them: a hidden folder, a
 link `..data` to it that is swapped in one step, and a link per file, so that a change is seen whole or not at all.
-emptyDir is a folder of the pod's (in /dev/shm for medium Memory), hostPath is the host's own, and a
-persistentVolumeClaim is a folder kept by claim name. Everything else is refused by name.
+emptyDir is a folder of the pod's, hostPath is the host's own, and a persistentVolumeClaim is a folder kept by claim
+name. Everything else is refused by name. An emptyDir of medium Memory at /dev/shm, the usual way to ask for more shared
+memory, is the pod's own /dev/shm, which is in memory already and as large as the machine allows; elsewhere it is a
+folder like any other.
 """
 
 import os
@@ -25,6 +27,7 @@ Payload = Mapping[str, tuple[bytes, int]]
 """Relative path to contents and mode."""
 
 _DEFAULT_MODE = 0o644
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where every pod has its own
 _WRITTEN = ("configMap", "secret", "downwardAPI", "projected")
 _FOLDERS = ("emptyDir", "hostPath", "persistentVolumeClaim")
 _KIND_OF: Mapping[str, SourceKind] = {"configMap": "ConfigMap", "secret": "Secret"}
@@ -36,8 +39,6 @@ class Folders:
 
     pod: Path
     """The pod's own folder, removed with the pod."""
-    memory: Path
-    """The pod's own folder in memory."""
     claims: Path
     """The namespace's persistent volume claims, kept."""
 
@@ -90,7 +91,6 @@ class Volumes:
     def remove(self) -> None:
         """Remove what was the pod's own."""
         shutil.rmtree(self._folders.pod, ignore_errors=True)
-        shutil.rmtree(self._folders.memory, ignore_errors=True)
 
     def _one(self, volume: Object, path: str, facts: Facts, found: Found) -> Path:
         name = str(volume["name"])
@@ -108,9 +108,7 @@ class Volumes:
             _check_relative(claim, f"{path}.persistentVolumeClaim.claimName")
             return _folder(self._folders.claims / claim, 0o755)
         if "emptyDir" in volume:
-            medium = (volume["emptyDir"] or {}).get("medium", "")
-            parent = self._folders.memory if medium == "Memory" else self._folders.pod / "volumes"
-            return _folder(parent / name, 0o777)
+            return _folder(self._folders.pod / "volumes" / name, 0o777)
         kinds = ", ".join(key for key in volume if key != "name") or "no kind"
         known = ", ".join([*_FOLDERS, *_WRITTEN])
         raise Refused(f"{path} ({name}): {kinds} volumes are not mounted here (there are: {known})")
@@ -128,8 +126,14 @@ def mounts(
             known = ", ".join(sources) or "none"
             raise Refused(f"{here}: there is no volume {each['name']!r} (there are: {known})")
         made.append(_mount(each, here, volumes[each["name"]], sources[each["name"]], variables))
+        if _is_shared_memory(volumes[each["name"]], made[-1].target):
+            made.pop()
     made.sort(key=lambda mount: len(PurePosixPath(mount.target).parts))
     return tuple(mount for mount in made if mount.read_only or str(mount.source) != mount.target)
+
+
+def _is_shared_memory(volume: Object, target: str) -> bool:
+    return target == _SHARED_MEMORY and (volume.get("emptyDir") or {}).get("medium") == "Memory"
 
 
 def write(folder: Path, files: Payload) -> None:
@@ -191,7 +195,9 @@ def _from_object(kind: SourceKind, source: Mapping[str, Any], mode: int, found: 
         if item["key"] in data:
             files[item["path"]] = (data[item["key"]], item.get("mode", mode))
         elif not optional:
-            raise Missing(f'{kind.lower()} "{name}" references non-existent key: {item["key"]}')
+            raise Missing(
+                f"{kind} {name!r} has no key {item['key']!r} (there are: {', '.join(sorted(data)) or 'none'})"
+            )
     return files
 
 
@@ -250,9 +256,9 @@ def _host_path(volume: Object) -> Path:
     if kind == "FileOrCreate" and not path.exists():
         path.touch(mode=0o644)
     if not path.exists():
-        raise Missing(f"volume {volume['name']!r}: hostPath type check failed: {path} does not exist")
+        raise Missing(f"volume {volume['name']!r}: hostPath {path} does not exist")
     if kind and not _CHECKS[kind][0](path.stat().st_mode):
-        raise Missing(f"volume {volume['name']!r}: hostPath type check failed: {path} is not {_CHECKS[kind][1]}")
+        raise Missing(f"volume {volume['name']!r}: hostPath {path} is not {_CHECKS[kind][1]}")
     return path
 
 

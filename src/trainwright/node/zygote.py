@@ -56,6 +56,7 @@ def main(arguments: str) -> None:
 
 def _be_zygote(place: Place, channel: Channel, *, namespaces: bool, trial: bool) -> None:
     linux.die_with_parent()
+    linux.adopt_orphans()
     try:
         if namespaces:
             place.bridge = _make_bridge()
@@ -238,7 +239,7 @@ def _listen(item: Received, channel: Channel) -> None:
         with socket.create_server((pod_init.GATEWAY, item.message["listen"]), backlog=128) as server:
             channel.send({"reply": item.message["id"]}, [server.fileno()])
     except OSError as error:
-        channel.send({"reply": item.message["id"], "errno": error.errno, "error": error.strerror})
+        channel.send({"reply": item.message["id"], "errno": error.errno})
 
 
 if __name__ == "__main__":

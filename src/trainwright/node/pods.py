@@ -1,4 +1,4 @@
-"""The agent's side of the zygote: starts it, and turns its messages into sandboxes and processes.
+"""Sandboxes and processes as the agent holds them: the zygote is started here, its messages are understood here.
 
 Shared by both isolations, which differ in what they ask the zygote for and in what an address means.
 """
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from errno import ENOENT
+from errno import EMFILE, ENOENT
 from pathlib import Path
 from signal import SIGKILL
 
@@ -96,7 +96,7 @@ class Wire:
         self.theirs.close()
 
 
-class HelperProcess:
+class PodProcess:
     """A running process and its descendants: `Process`."""
 
     def __init__(self) -> None:
@@ -187,7 +187,9 @@ class Orders:
         elif made:
             order.set_result(made)
         else:
-            order.set_exception(OSError(item.message["errno"], item.message["error"]))
+            # Without a reason the descriptor was lost on the way: this process may open no more.
+            number = item.message.get("errno", EMFILE)
+            order.set_exception(OSError(number, os.strerror(number)))
 
     def cancel(self, problem: str) -> None:
         """Tell everybody who waits that nothing will come."""
@@ -196,7 +198,7 @@ class Orders:
                 order.set_exception(ConnectionResetError(problem))
 
 
-class HelperSandbox:
+class PodSandbox:
     """A pod's own place: `Sandbox`."""
 
     def __init__(self, zygote: "Zygote", spec: SandboxSpec, address: str) -> None:
@@ -204,7 +206,7 @@ class HelperSandbox:
         self._spec = spec
         self._zygote = zygote
         self._init = 0
-        self._processes: set[HelperProcess] = set()
+        self._processes: set[PodProcess] = set()
         loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = loop.create_future()
         self._gone: asyncio.Future[None] = loop.create_future()
@@ -220,13 +222,18 @@ class HelperSandbox:
             await self.close()
             raise
 
-    async def start(self, spec: ProcessSpec) -> HelperProcess:
+    async def start(self, spec: ProcessSpec) -> PodProcess:
         """Start a process inside; SpawnError says in words why it could not."""
         if not spec.argv:
             raise SpawnError("there is no command to start")
-        process = HelperProcess()
-        stdio = (spec.stdin, spec.stdout, spec.stderr)
         payload = pack(self._payload(spec))
+        try:
+            return await self._start(payload, (spec.stdin, spec.stdout, spec.stderr))
+        finally:
+            os.close(payload)
+
+    async def _start(self, payload: int, stdio: Sequence[int | None]) -> PodProcess:
+        process = PodProcess()
         try:
             fds = [process.wire.theirs.fileno(), payload, *(fd for fd in stdio if fd is not None)]
             await self._wire.send({"stdio": [fd is not None for fd in stdio]}, fds)
@@ -237,8 +244,6 @@ class HelperSandbox:
             if isinstance(error, ConnectionError):
                 raise SpawnError("the pod has ended") from None
             raise
-        finally:
-            os.close(payload)
         self._processes = {each for each in self._processes if not each.ended} | {process}
         return process
 
