@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,13 @@ class Output:
 
     def lines(self) -> list[str]:
         return self.data.decode().splitlines()
+
+
+def until(seen: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not seen():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.005)
 
 
 def unbroken(error: OSError) -> None:
@@ -74,12 +82,12 @@ def test_lines_that_grow_while_we_look_are_printed_when_they_end(tmp_path):
     merger = Merger(tmp_path, output, rank, Prefixes(terminal=False, colour=False), unbroken)
     merger.start()
     write(tmp_path, "mnist-worker-0", "ha")
-    time.sleep(0.1)
-    assert output.lines() == []
+    write(tmp_path, "mnist-worker-1", "whole\n")
+    until(lambda: output.lines() == ["worker-1 | whole"])
     write(tmp_path, "mnist-worker-0", "lf\n")
     merger.finish()
 
-    assert output.lines() == ["worker-0 | half"]
+    assert output.lines() == ["worker-1 | whole", "worker-0 | half"]
 
 
 def test_a_container_that_ended_does_not_keep_its_last_words(tmp_path):
@@ -88,13 +96,8 @@ def test_a_container_that_ended_does_not_keep_its_last_words(tmp_path):
     write(tmp_path, "mnist-worker-0", "bye")
     merger.ended("default", "mnist-worker-0", "u1", "pytorch", 0)
     merger.start()
-    deadline = time.monotonic() + 1
-    while not output.lines() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    printed = output.lines()
+    until(lambda: output.lines() == ["worker-0 | bye"])
     merger.finish()
-
-    assert printed == ["worker-0 | bye"]
 
 
 def test_a_terminal_gets_aligned_prefixes_with_a_colour_per_rank(tmp_path):

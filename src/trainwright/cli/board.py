@@ -30,7 +30,6 @@ class JobLine:
     name: str
     phase: str
     detail: str = ""
-    wanted: int = 0
 
 
 def rank_change(before: Rank | None, now: Rank, ended: Ending | None) -> str:
@@ -42,6 +41,8 @@ def rank_change(before: Rank | None, now: Rank, ended: Ending | None) -> str:
         return ""
     if now.phase == "Waiting":  # said once for the whole job, with the reason
         return ""
+    if now.phase == "Gone" or (before and before.phase == "Stopping"):  # how it ends is our doing, not its own
+        return f"{now.label} stopped" if before and before.phase != "Waiting" else ""
     words = f"{now.label} {now.phase.lower()}"
     if now.phase == "Failed" and now.detail:
         return f"{words}: {now.detail}"
@@ -73,7 +74,7 @@ def _draw(
     room = max((height - 1) // max(len(jobs), 1) - 3, 1)
     for job, ranks in jobs:
         detail = f": {job.detail}" if job.detail else ""
-        title = f"{job.name}  {job.phase}  {_tally(ranks, job.wanted)}{detail}"
+        title = f"{job.name}  {job.phase}  {_tally(ranks)}{detail}"
         console.print(Text(title, style="bold"), no_wrap=True, overflow="ellipsis")
         if not ranks:
             continue
@@ -116,9 +117,8 @@ def _shown(ranks: Sequence[Rank], room: int) -> Sequence[Rank]:
     return [ranks[place] for place in sorted(chosen)]
 
 
-def _tally(ranks: Iterable[Rank], wanted: int) -> str:
+def _tally(ranks: Iterable[Rank]) -> str:
     counts: dict[str, int] = {}
     for rank in ranks:
         counts[rank.phase] = counts.get(rank.phase, 0) + 1
-    parts = [f"{number} {phase.lower()}" for phase, number in counts.items()]
-    return f"{', '.join(parts)} of {wanted}" if parts and wanted else ", ".join(parts)
+    return ", ".join(f"{number} {phase.lower()}" for phase, number in counts.items())

@@ -121,6 +121,7 @@ class _Demo:
             self._elastic(f"{prefix}elastic.yaml")
         except Broken as broken:
             self._screen.say(f"the demo failed: {broken}", style="error")
+            self._screen.settle()
             return self._code or exits.OURS
         click.echo()
         for line in self._account:

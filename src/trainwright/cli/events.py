@@ -20,7 +20,7 @@ def command(job: str, namespace: str | None, output: str | None) -> None:
 
     found = kept.find(job, namespace)
     pods = {pod["metadata"]["name"] for pod in found.pods()} if found.address.rank else None
-    events = sorted((each for each in found.events if kept.about(each, found)), key=_time)
+    events = sorted((each for each in found.events if kept.about(each, found)), key=_order)
     if pods is not None:
         events = [each for each in events if (each.get("involvedObject") or {}).get("name") in pods]
     if output:
@@ -31,6 +31,11 @@ def command(job: str, namespace: str | None, output: str | None) -> None:
         return
     for line in columns(("TIME", "TYPE", "ABOUT", "REASON", "WHAT HAPPENED"), [_cells(each) for each in events]):
         click.echo(line)
+
+
+def _order(event: dict[str, Any]) -> tuple[str, int]:
+    version = str(event["metadata"].get("resourceVersion", ""))
+    return _time(event), int(version) if version.isdecimal() else 0
 
 
 def _time(event: dict[str, Any]) -> str:

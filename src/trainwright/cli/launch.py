@@ -33,6 +33,7 @@ _SIGNALS = {
     signal.SIGHUP: Stop(exits.after_signal(signal.SIGHUP), "stopping: the terminal is gone"),
 }
 _DRAIN_SECONDS = 0.02
+FOREVER_SECONDS = 10 * 365 * 86400.0
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,14 @@ async def launch(loaded: Loaded, wishes: Wishes, screen: Screen, beside: Beside 
     with runs.new_run(wishes.state or runs.state(), datetime.now(UTC)) as folder:
         if not folder.notice:
             runs.prune(folder.path.parent, keep)
+        run = _Run(loaded, wishes, screen, folder)
         with _logging_to(folder.path / "tw.log"):
-            return await _Run(loaded, wishes, screen, folder).run(beside)
+            try:
+                return await run.run(beside)
+            except BaseException:
+                screen.show(None)
+                screen.settle(1.0)  # what was said so far comes before what is said about the error
+                raise
 
 
 class _Run:
@@ -98,15 +105,16 @@ class _Run:
         prefixes = Prefixes(terminal=screen.terminal, colour=screen.colour)
         self._merger = Merger(folder.path, screen.log, self._label, prefixes, self._output_broke)
         self._keys: list[JobKey] = []
-        self._can_note = True
+        self._can_note, self._killed = True, False
 
     async def run(self, beside: Beside | None) -> Result:
         for number, stop in _SIGNALS.items():
             self._loop.add_signal_handler(number, self._signalled, stop)
         self._note(started=timestamp(datetime.now(UTC)), pid=os.getpid(), command=sys.argv, file=self._loaded.file)
-        self._start_timer()
+        timer = self._timer()
         async with local_home(self._options()) as home:
-            kept = self._folder.notice or f"this run is kept in {self._folder.path}"
+            place = "is kept in" if self._wishes.state is None else "has its files in"
+            kept = self._folder.notice or f"this run {place} {self._folder.path}"
             self._screen.say(f"{home.notice}; {kept}", style="dim")
             for warning in self._loaded.warnings:
                 self._screen.say(warning)
@@ -115,9 +123,12 @@ class _Run:
                 await self._submit(home)
                 async with _beside(beside, Live(home, self._session, self._view, self._folder.path)):
                     await self._session.until_over()
+                timer.cancel()
                 await self._session.wind_down()
-        await self._drained()
+        self._merger.close()
+        await self._until_written(lambda: self._merger.busy)
         code = self._last_words()
+        await self._until_written(lambda: self._screen.busy)
         self._note(ended=timestamp(datetime.now(UTC)), exit=code, outcome=self._outcome(code))
         return Result(code, [self._view.jobs[key] for key in self._keys], self._folder.path, self._view)
 
@@ -135,10 +146,10 @@ class _Run:
             on_notice=self._screen.say,
         )
 
-    def _start_timer(self) -> None:
-        if self._wishes.timeout is not None:
-            late = Stop(exits.DEADLINE, f"not finished after {span(self._wishes.timeout)} (--timeout)", "error")
-            self._loop.call_later(self._wishes.timeout, self._session.stop, late)
+    def _timer(self) -> asyncio.TimerHandle:
+        seconds = self._wishes.timeout if self._wishes.timeout is not None else FOREVER_SECONDS
+        late = Stop(exits.DEADLINE, f"not finished after {span(seconds)} (--timeout)", "error")
+        return self._loop.call_later(seconds, self._session.stop, late)
 
     async def _submit(self, home: LocalHome) -> None:
         """Make what stands beside the jobs first, then the jobs."""
@@ -154,16 +165,16 @@ class _Run:
         facts = [{"kind": key.kind, "namespace": key.namespace, "name": key.name} for key in self._keys]
         self._note(jobs=facts, isolation=home.isolation)
 
-    async def _drained(self) -> None:
-        """Wait until everything the ranks printed is written out, however slowly it is read."""
-        self._merger.close()
-        while self._merger.busy:  # noqa: ASYNC110 - a thread that may hang in a write for as long as a pager is open
+    async def _until_written(self, busy: Callable[[], bool]) -> None:
+        """Wait until everything is written out, however slowly it is read, or a second signal says to stop waiting."""
+        while busy() and not self._killed:  # noqa: ASYNC110 - threads that may hang in a write, as long as a pager does
             await asyncio.sleep(_DRAIN_SECONDS)
 
     # What comes from outside
 
     def _signalled(self, stop: Stop) -> None:
         if self._session.stopped:
+            self._killed = True
             self._session.kill()
             self._merger.abandon()
         else:
@@ -209,18 +220,21 @@ class _Run:
     def _last_words(self) -> int:
         """Say how each job ended and return the exit code: that of the first job that failed."""
         codes = [self._job_ended(key) for key in self._keys]
-        if self._session.stopped:
-            return self._session.stopped.code
+        over = all(jobs.state(self._view.jobs[key]).finished for key in self._keys)
+        stopped = self._session.stopped
+        if stopped and not (over and stopped in _SIGNALS.values()):  # who stops what has ended changes nothing about it
+            return stopped.code
         return next((code for code in codes if code), exits.OK)
 
     def _job_ended(self, key: JobKey) -> int:
         job = self._view.jobs[key]
         state = jobs.state(job)
         if not state.finished:
-            self._screen.say(f"{key} did not finish", style="error")
+            if not self._session.stopped:
+                self._screen.say(f"{key} was deleted before it had finished", style="error")
             return exits.CANCELLED
         if state.phase == "Succeeded":
-            self._screen.say(report.succeeded(key, self._view, jobs.lasted(job, datetime.now(UTC))), style="good")
+            self._screen.say(report.succeeded(key, self._view, self._session.took.get(key)), style="good")
             return exits.OK
         blamed = report.blame(job, self._view.every_pod(key), self._folder.path)
         first, *more = report.failed(key, state, blamed)

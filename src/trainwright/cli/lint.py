@@ -68,23 +68,25 @@ def _lint(file: str, *, lenient: bool) -> list[Row]:
     """Return the problems of one file in the order of its lines."""
     name = "<stdin>" if file == "-" else file
     try:
-        text = _text(file)
+        text = read_text(file)
     except OSError as error:
-        return [Row(name, 0, "", _unreadable(error))]
+        return [Row(name, 0, "", unreadable(error))]
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         return [Row(name, line, "", "this is not text; save the file as UTF-8")]
-    return sorted(_rows(name, manifest.parse(text), lenient=lenient), key=lambda row: row.line)
+    return sorted(rows_of(name, manifest.parse(text), lenient=lenient), key=lambda row: row.line)
 
 
-def _text(file: str) -> str:
+def read_text(file: str) -> str:
+    """Return the text of a file, or of standard input for "-"."""
     data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16")
     return data.decode("utf-8")
 
 
-def _unreadable(error: OSError) -> str:
+def unreadable(error: OSError) -> str:
+    """Say why a file cannot be read."""
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
     if isinstance(error, IsADirectoryError):
@@ -92,7 +94,8 @@ def _unreadable(error: OSError) -> str:
     return f"the file cannot be read: {(error.strerror or str(error)).lower()}"
 
 
-def _rows(name: str, documents: list[manifest.Document], *, lenient: bool) -> Iterator[Row]:
+def rows_of(name: str, documents: list[manifest.Document], *, lenient: bool) -> Iterator[Row]:
+    """Yield every problem of a file's documents, with its line."""
     seen: dict[tuple[str, ...], int] = {}
     for document in documents:
         problems = list(document.problems)

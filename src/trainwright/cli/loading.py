@@ -31,7 +31,7 @@ def load(file: str, sets: Sequence[Setting] = (), namespace: str | None = None, 
     """Return the objects of a file as they would be stored, or raise with everything that is wrong with it."""
     name = "<stdin>" if file == "-" else file
     documents = [_changed(document, sets) for document in manifest.parse(_text(file, name))]
-    rows = sorted(lint._rows(name, documents, lenient=lenient), key=lambda row: row.line)
+    rows = sorted(lint.rows_of(name, documents, lenient=lenient), key=lambda row: row.line)
     errors = [Problem("", str(row)) for row in rows if row.severity == "error"]
     if errors:
         raise ManifestError(errors)
@@ -46,13 +46,13 @@ def load(file: str, sets: Sequence[Setting] = (), namespace: str | None = None, 
 
 def _text(file: str, name: str) -> str:
     try:
-        return lint._text(file)
+        return lint.read_text(file)
     except FileNotFoundError as error:
-        raise NotFound(f"{name}: {lint._unreadable(error)}") from error
+        raise NotFound(f"{name}: {lint.unreadable(error)}") from error
     except UnicodeDecodeError as error:
         raise ManifestError([Problem("", f"{name}: this is not UTF-8; save the file as UTF-8")]) from error
     except OSError as error:
-        raise ManifestError([Problem("", f"{name}: {lint._unreadable(error)}")]) from error
+        raise ManifestError([Problem("", f"{name}: {lint.unreadable(error)}")]) from error
 
 
 def _changed(document: manifest.Document, sets: Sequence[Setting]) -> manifest.Document:

@@ -58,8 +58,17 @@ def _chosen(found: "KeptJob", container: str, *, previous: bool) -> "list[Source
         raise NotFound(
             f"{found.address} has no container {container!r}{did_you_mean(container, containers)} (there are: {known})"
         )
-    there = [each for each in there if not container or each.container == container]
+    there = [each for each in there if (each.container == container if container else _main(found, each))]
     return _before_last(there) if previous else there
+
+
+def _main(found: "KeptJob", source: "Source") -> bool:
+    """Say whether a container is printed unasked: init steps only among all ranks, and what printed nothing never."""
+    from trainwright.core.objects import at
+
+    names = [each["name"] for each in at(found.view.pods[source.uid], ("spec", "containers")) or ()]
+    wanted = not found.address.rank or source.container in names
+    return wanted and source.path(found.run.path).stat().st_size > 0
 
 
 def _before_last(sources: "Iterable[Source]") -> "list[Source]":

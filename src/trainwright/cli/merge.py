@@ -15,6 +15,8 @@ from trainwright.node.logs import log_path, pod_folder, runs
 
 CHUNK = 1 << 18
 POLL_SECONDS = 0.03
+WIDEST = 24
+"""So wide the column of prefixes may become on a terminal; longer ones stick out."""
 COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")
 
 Sink = Callable[[bytes], None]
@@ -68,7 +70,7 @@ class Prefixes:
     def of(self, label: str) -> bytes:
         """Return the prefix for a rank's lines."""
         place = self._order.setdefault(label, len(self._order))
-        self._width = max(self._width, len(label))
+        self._width = min(max(self._width, len(label)), WIDEST)
         text = f"{label.ljust(self._width)} |" if self._terminal else f"{label} |"
         if self._colour:
             text = f"\x1b[{COLOURS[place % len(COLOURS)]}m{text}\x1b[0m"
@@ -186,9 +188,9 @@ class Merger:
             return False
         reader = self._readers.get(source) or self._readers.setdefault(source, _Reader(source.path(self._root)))
         over = last or source in self._ended or newest[source.uid, source.container] > source.restart
-        prefix = self._prefixes.of(label or source.pod)
-        open_line = printed = False
+        prefix, open_line, printed = b"", False, False
         for piece in reader.more(ended=over):
+            prefix = prefix or self._prefixes.of(label or source.pod)  # only who prints takes a colour and width
             self._sink(_prefixed(piece, prefix, open_line=open_line))
             open_line, printed = not piece.endswith(b"\n"), True
         return printed

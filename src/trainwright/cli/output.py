@@ -14,7 +14,9 @@ def dump(value: Any, form: str) -> str:
         return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
     import yaml
 
-    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    # Objects share parts in memory, which is nobody's concern: no anchors.
+    plain = {"ignore_aliases": lambda dumper, data: True}  # noqa: ARG005
+    dumper: Any = type("PlainDumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), plain)
     text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120)
     return text
 

@@ -64,11 +64,11 @@ def failed(job: JobKey, state: jobs.State, blamed: Blame | None) -> list[str]:
     lines = [f"{job} failed: {blamed.words}{why}"]
     said = last_lines(blamed.log) if blamed.log else []
     if said:
-        lines += [f"the last {counted(len(said), 'line')} of {blamed.pod}:", *(f"  {line}" for line in said)]
+        many = f"the last {len(said)} lines" if len(said) > 1 else "the last line"
+        lines += [f"{many} of {blamed.pod}:", *(f"  {line}" for line in said)]
+        lines.append(f"all it printed: {blamed.log}")
     elif blamed.log:
         lines.append(f"{blamed.pod} printed nothing")
-    if blamed.log:
-        lines.append(f"all it printed: {blamed.log}")
     return lines
 
 

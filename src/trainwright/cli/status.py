@@ -51,7 +51,8 @@ def lines(found: "KeptJob", now: datetime) -> list[str]:
     lasted = jobs.lasted(job, ended)
     phase = state.phase if state.finished or found.run.running else outcome or "Unfinished: the run was killed"
     head = f"{found.key.kind} {found.key.namespace}/{found.key.name}: {phase}"
-    head += f" after {span(lasted)}" if lasted is not None and not found.run.running else ""
+    if lasted is not None and not found.run.running:
+        head += f" after {span(lasted) if lasted else 'less than 1s'}"
     return [
         head,
         *(f"  {line}" for line in _conditions(job)),

@@ -39,6 +39,8 @@ class View:
         self.pods: dict[str, Object] = {}
         """Every pod there ever was, by uid, in order of appearance."""
         self.gone: set[str] = set()
+        self._made: dict[tuple[str, str], list[str]] = defaultdict(list)
+        """The uids of the pods that have had a name, one after the other."""
         self._keep = keep
 
     def job_changed(self, change: Change) -> None:
@@ -50,7 +52,10 @@ class View:
 
     def pod_changed(self, change: Change) -> None:
         """Take note of a change to a pod."""
-        uid = change.object["metadata"]["uid"]
+        meta = change.object["metadata"]
+        uid = meta["uid"]
+        if uid not in self.pods:
+            self._made[meta.get("namespace", ""), meta["name"]].append(uid)
         self.pods[uid] = change.object
         if change.type == "DELETED":
             self.gone.add(uid)
@@ -78,14 +83,13 @@ class View:
         return list({pod["metadata"]["name"]: pod for pod in self.every_pod(job)}.values())
 
     def ranks(self, job: JobKey) -> list[Rank]:
-        """Return each rank as it is now; pods made again count as restarts."""
-        made: dict[str, list[Object]] = defaultdict(list)
-        for pod in self.every_pod(job):
-            made[pod["metadata"]["name"]].append(pod)
-        return [self._rank(pods) for pods in made.values()]
+        """Return each rank as it is now."""
+        return [self.rank(pod) for pod in self.latest(job)]
 
-    def _rank(self, pods: list[Object]) -> Rank:
-        seen = [ranks.rank(pod) for pod in pods]
+    def rank(self, pod: Object) -> Rank:
+        """Return the rank of a pod as it is now; pods made again count as restarts."""
+        meta = pod["metadata"]
+        seen = [ranks.rank(self.pods[uid]) for uid in self._made[meta.get("namespace", ""), meta["name"]]]
         newest = replace(seen[-1], restarts=sum(each.restarts for each in seen) + len(seen) - 1)
         if newest.uid in self.gone and newest.phase not in ("Succeeded", "Failed"):
             return replace(newest, phase="Gone", detail="")
