@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 LIGHT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup frameworks demo check test e2e soak bench lock format clean
+.PHONY: help setup frameworks kube demo kube-up kube-down check test e2e soak bench lock format clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,6 +32,12 @@ else
 	@$(BIN)/tw demo --light
 endif
 
+kube-up: setup  ## a real Kubernetes on this machine with our operator and a node (first time: about 7 minutes)
+	@$(BIN)/python tools/kube.py up
+
+kube-down: setup  ## stop it and remove it
+	@$(BIN)/python tools/kube.py down
+
 check: setup  ## format, lint, types, imports and the quick tests: under 3 minutes
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -39,15 +45,18 @@ check: setup  ## format, lint, types, imports and the quick tests: under 3 minut
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n auto -m "not e2e"
 
-e2e: frameworks  ## real processes and real frameworks
+kube: setup  ## the real control plane the tests use (about 7 minutes, once)
+	@$(BIN)/python tools/kube.py build
+
+e2e: frameworks kube  ## real processes, real frameworks, a real control plane
 	$(BIN)/pytest -m e2e
 
 test: check e2e  ## everything
 
-soak: frameworks  ## many repetitions of what can go wrong only sometimes
+soak: frameworks kube  ## many repetitions of what can go wrong only sometimes
 	TRAINWRIGHT_SOAK=1 $(BIN)/pytest -m "e2e or fault" --timeout 3600
 
-bench: frameworks  ## measure what the docs claim
+bench: frameworks kube  ## measure what the docs claim
 	$(BIN)/python benchmarks/local.py
 
 format:  ## let ruff write the code as ruff wants it

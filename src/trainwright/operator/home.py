@@ -28,6 +28,7 @@ from trainwright.node import machine, proxy
 from trainwright.node.base import Isolation
 from trainwright.node.isolation import choose
 from trainwright.node.kubelet import Kubelet, KubeletOptions
+from trainwright.node.net import NetIsolation
 from trainwright.operator.loop import Operator
 from trainwright.operator.loopback import LoopbackNet
 from trainwright.workloads.garbage import GarbageCollector
@@ -119,10 +120,10 @@ async def _running(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 async def _way_out(isolation: Isolation, stack: AsyncExitStack) -> dict[str, str]:
     """Serve downloads to pods that have no route to the outside, and return the variables that say where."""
-    if isolation.name != "net":
+    if not isinstance(isolation, NetIsolation):
         return {}
     listener, address = await isolation.listen(proxy.PORT)
-    await stack.enter_async_context(proxy.Proxy(listener))
+    await stack.enter_async_context(proxy.Proxy(listener, inside=isolation.inside))
     return proxy.proxy_environment(f"{address}:{proxy.PORT}", DIRECT)
 
 

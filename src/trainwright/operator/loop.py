@@ -5,6 +5,7 @@ cache shows it: a slow watch never makes us create twice or count from an old re
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,13 +15,15 @@ from trainwright.cluster.informer import Informer
 from trainwright.cluster.queue import Closed, WorkQueue
 from trainwright.core.errors import ClusterError, Conflict
 from trainwright.core.names import JOB_LABEL
-from trainwright.core.objects import Object
+from trainwright.core.objects import Object, moment
 from trainwright.core.resources import Resource
 from trainwright.desired import Settings
 from trainwright.operator.events import Recorder
 from trainwright.operator.log import logger
+from trainwright.operator.measures import Measures
 from trainwright.operator.round import Trace, reconcile_once
 from trainwright.reconcile.kind import Kind, Observed
+from trainwright.reconcile.status import phase
 
 Key = tuple[str, str, str]
 """Kind, namespace and name of a job."""
@@ -47,6 +50,7 @@ class Operator:
         *,
         workers: int = 8,
         namespace: str = "",
+        measures: Measures | None = None,
     ) -> None:
         self._cluster = cluster
         self._kinds = {kind.name: kind for kind in kinds}
@@ -54,32 +58,51 @@ class Operator:
         self._now = now
         self._workers = workers
         self._events = Recorder(cluster, now)
-        self._queue: WorkQueue[Key] = WorkQueue()
+        self._measures = measures or Measures()
+        self._queue: WorkQueue[Key] = WorkQueue(waited=self._measures.queue_seconds.observe)
         self._overlays: dict[Key, _Overlay] = {}
         self._jobs = {name: Informer(cluster, kind.resource, namespace) for name, kind in self._kinds.items()}
         owned = dict.fromkeys(row for kind in self._kinds.values() for row in kind.owns)
         self._children: dict[Resource, Informer] = {
             row: Informer(cluster, row, namespace, labels=JOB_LABEL, index=_by_job) for row in owned
         }
+        self._measures.queue_depth.read = lambda: {(): len(self._queue)}
+        self._measures.jobs.read = self._census
+
+    def unsynced(self) -> list[Resource]:
+        """Return the resources whose caches do not show yet what is there; none once the operator works."""
+        return [each.resource for each in self._informers() if not each.synced.is_set()]
+
+    def stop(self) -> None:
+        """Begin no more rounds: `run` returns when those under way are over."""
+        self._queue.close()
 
     async def run(self) -> None:
-        """Look after all jobs until cancelled."""
+        """Look after all jobs until stopped or cancelled."""
         for name, jobs in self._jobs.items():
             jobs.subscribe(lambda change, name=name: self._job_changed(name, change))  # type: ignore[misc]
         for children in self._children.values():
             children.subscribe(self._child_changed)
-        informers = [*self._jobs.values(), *self._children.values()]
         try:
             async with asyncio.TaskGroup() as tasks:
-                for informer in informers:
-                    tasks.create_task(informer.run())
-                for informer in informers:
+                watching = [tasks.create_task(informer.run()) for informer in self._informers()]
+                for informer in self._informers():
                     await informer.synced.wait()
                 log.info("operator started", kinds=", ".join(self._kinds))
-                for _ in range(self._workers):
-                    tasks.create_task(self._work())
+                async with asyncio.TaskGroup() as workers:
+                    for _ in range(self._workers):
+                        workers.create_task(self._work())
+                for task in watching:
+                    task.cancel()
         finally:
             self._queue.close()
+
+    def _informers(self) -> list[Informer]:
+        return [*self._jobs.values(), *self._children.values()]
+
+    def _census(self) -> Counter[tuple[str, ...]]:
+        """Count the jobs of each kind and phase."""
+        return Counter((kind, phase(job.get("status"))) for kind, jobs in self._jobs.items() for job in jobs.items())
 
     def _job_changed(self, kind: str, change: Change) -> None:
         meta = change.object["metadata"]
@@ -113,19 +136,29 @@ class Operator:
                 self._queue.done(key)
 
     async def _round(self, key: Key) -> None:
+        began = asyncio.get_running_loop().time()
+        result = await self._result(key)
+        self._measures.round_seconds.observe(asyncio.get_running_loop().time() - began, key[0])
+        self._measures.rounds.add(key[0], result)
+
+    async def _result(self, key: Key) -> str:
+        """Run a round, ask for the next one, and return in a word how it went."""
         said = log.bind(kind=key[0], job=f"{key[1]}/{key[2]}")
         try:
             look_again = await self._reconcile(key)
         except Conflict:
             self._queue.retry(key)  # somebody changed the job meanwhile; nothing was done yet
+            return "conflict"
         except ClusterError as error:
             said.warning("round failed and is tried again", seconds=round(self._queue.retry(key), 2), error=error)
+            return "refused"
         except Exception as error:  # noqa: BLE001 - a fault in one job must not stop the others
             said.error("round failed by a fault of ours", trace=error, seconds=round(self._queue.retry(key), 2))
-        else:
-            self._queue.forget(key)
-            if look_again is not None:
-                self._queue.add_after(key, (look_again - self._now()).total_seconds())
+            return "fault"
+        self._queue.forget(key)
+        if look_again is not None:
+            self._queue.add_after(key, (look_again - self._now()).total_seconds())
+        return "done"
 
     async def _reconcile(self, key: Key) -> datetime | None:
         kind = self._kinds[key[0]]
@@ -133,12 +166,12 @@ class Operator:
         if cached is None:
             return None
         overlay = self._overlays.setdefault(key, _Overlay())
-        moment = asyncio.get_running_loop().time()
         job = overlay.job(cached)
-        seen = Observed(tuple(overlay.children(self._cached(kind, key), moment)))
+        seen = Observed(tuple(overlay.children(self._cached(kind, key), asyncio.get_running_loop().time())))
+        overlay.starting = overlay.starting or not job.get("status")
         trace = Trace()
         try:
-            return await reconcile_once(
+            look_again = await reconcile_once(
                 self._cluster,
                 kind,
                 job,
@@ -150,6 +183,16 @@ class Operator:
             )
         finally:
             overlay.add(trace, asyncio.get_running_loop().time())
+        if overlay.starting:
+            overlay.starting = False
+            self._note_start(key, job, overlay)
+        return look_again
+
+    def _note_start(self, key: Key, job: Object, overlay: "_Overlay") -> None:
+        """Measure how long a new job waited for all its pods, if it got any: it may be suspended, or not valid."""
+        created = moment(job["metadata"].get("creationTimestamp"))
+        if created and overlay.created:
+            self._measures.start_seconds.observe((self._now() - created).total_seconds(), key[0])
 
     def _cached(self, kind: Kind, key: Key) -> Iterator[Object]:
         for row in kind.owns:
@@ -160,6 +203,8 @@ class Operator:
 class _Overlay:
     """What we did for one job that the cache may not show yet."""
 
+    starting: bool = False
+    """No round has yet done all there is to do for a new job."""
     written: Object | None = None
     created: dict[str, tuple[Object, float]] = field(default_factory=dict)
     deleted: dict[str, float] = field(default_factory=dict)

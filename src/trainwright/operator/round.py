@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
+from trainwright.admission import review
 from trainwright.cluster.base import Cluster
 from trainwright.core.actions import Action, Create, Delete, Emit, Patch
-from trainwright.core.errors import AlreadyExists, ClusterError, Conflict, ManifestError, NotFound
+from trainwright.core.errors import AlreadyExists, ClusterError, Conflict, NotFound
 from trainwright.core.names import JOB_LABEL
 from trainwright.core.objects import Object, Ref, controller_uid, ref
 from trainwright.core.resources import BUILT_IN, Resource
@@ -22,6 +23,7 @@ from trainwright.desired import Settings
 from trainwright.operator.events import Recorder
 from trainwright.operator.log import Log, logger
 from trainwright.reconcile.decide import Decision, decide, refuse
+from trainwright.reconcile.diff import name_taken
 from trainwright.reconcile.kind import Kind, Observed
 
 AT_ONCE = 32
@@ -88,10 +90,13 @@ def merge_patch(before: Object, after: Object) -> Object:
 
 
 def _decision(kind: Kind, job: Object, seen: Observed, settings: Settings, now: datetime) -> Decision:
-    try:
-        read = kind.read(job)
-    except ManifestError as error:
-        return refuse(kind, job, error.problems, now)
+    read = kind.read(job)
+    if not job.get("status") and not read.run_policy.external:
+        # Where no webhook stands in front, this is the first time that anybody checks what the user wrote. Names that
+        # are not known are a matter of admission: a job that has passed it leniently is not refused here.
+        errors = [problem for problem in review(job, lenient=True) if problem.severity == "error"]
+        if errors:
+            return refuse(kind, job, errors, now)
     return decide(kind, read, seen, settings, now)
 
 
@@ -171,10 +176,7 @@ class _Actor:
             there = None
         if there is not None and controller_uid(there) == self._job["metadata"].get("uid"):
             return there
-        message = (
-            f"{wanted.kind} {wanted.name} belongs to somebody else and is left alone; the job goes on when it is gone"
-        )
-        await self._events.emit(self._job, Emit("NameTaken", message, "Warning"))
+        await self._events.emit(self._job, name_taken(wanted))
         later = self._now + _TAKEN_NAME
         self._trace.look_again = min(later, self._trace.look_again or later)
         return None

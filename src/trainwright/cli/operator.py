@@ -1,0 +1,91 @@
+"""`tw operator`: look after the jobs of a Kubernetes cluster."""
+
+import re
+
+import click
+
+
+class _Address(click.ParamType[tuple[str, int]]):
+    """Where to listen: ":8080" on every address, "127.0.0.1:8080", "[::1]:8080"."""
+
+    name = "address"
+
+    def convert(
+        self, value: str | tuple[str, int], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]*)):([0-9]{1,5})", value)
+        if not found or int(found[3]) > 65535:
+            self.fail(f"expected an address and a port such as :8080 or 127.0.0.1:8080, found {value!r}", param, ctx)
+        return found[1] or found[2] or "", int(found[3])
+
+
+@click.command("operator")
+@click.option("--kubeconfig", metavar="FILE", help="Else $KUBECONFIG, ~/.kube/config, or the account of this pod.")
+@click.option("--context", metavar="NAME", help="The context of the kubeconfig; otherwise its current one.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="Look after the jobs of this namespace only.")
+@click.option("--install-crds", is_flag=True, help="Register the kinds that are missing first.")
+@click.option(
+    "--metrics-address",
+    "address",
+    type=_Address(),
+    default="127.0.0.1:8080",
+    show_default=True,
+    metavar="A:P",
+    help="Where /metrics, /healthz and /readyz are served; port 0 takes a free one.",
+)
+@click.option("--image", metavar="IMAGE", help="The image of the init containers that wait for a master.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How logs are written."
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="What is logged at all.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    default=8,
+    show_default=True,
+    help="How many jobs are looked at at the same time.",
+)
+def command(
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    install_crds: bool,
+    address: tuple[str, int],
+    image: str | None,
+    log_format: str,
+    log_level: str,
+    workers: int,
+) -> None:
+    """Look after the jobs of a Kubernetes cluster, until SIGTERM or Ctrl-C.
+
+    \b
+    tw operator
+    tw operator --kubeconfig ~/.kube/test --context kind --install-crds
+    tw operator -n team --log-format json --metrics-address :8080
+    """  # noqa: D301 - click reads \b as "leave these lines alone"
+    import asyncio
+
+    from trainwright.desired import KUBERNETES
+    from trainwright.operator import log
+    from trainwright.operator.serve import Options, serve
+
+    log.setup("json" if log_format == "json" else "text", log_level)
+    options = Options(
+        kubeconfig=kubeconfig,
+        context=context,
+        namespace=namespace,
+        install_crds=install_crds,
+        host=address[0],
+        port=address[1],
+        workers=workers,
+        image=image or KUBERNETES.wait_image,
+    )
+    asyncio.run(serve(options))

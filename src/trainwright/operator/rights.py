@@ -1,0 +1,98 @@
+"""RIGHTS: every call the operator makes on an API server, and why. The ClusterRole is made from this table.
+
+The tests run the operator with these rights alone: a call that is refused fails them, and so does a right that no
+call has needed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from trainwright.core.objects import Object
+from trainwright.core.resources import EVENT, POD, Resource
+from trainwright.kinds import KINDS, Kind
+
+CUSTOM_RESOURCE = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
+
+
+@dataclass(frozen=True)
+class Right:
+    """One verb on one resource."""
+
+    group: str
+    resource: str
+    verb: str
+    reason: str
+    names: tuple[str, ...] = ()
+    """The only objects it is for; none: all."""
+    called: bool = True
+    """Whether we call it; else the API server only asks whether we may."""
+
+
+_JOB = {
+    "list": "find the jobs there are",
+    "watch": "hear of jobs that come, change and go",
+    "delete": "remove a job whose `ttlSecondsAfterFinished` have passed",
+}
+_CHILD = {
+    "list": "find what jobs have already",
+    "watch": "hear what becomes of it",
+    "create": "give jobs what they should have",
+    "delete": "scale down, suspend, clean up, replace what failed",
+    "get": "see whose an object is that holds a name we want",
+}
+_SUPPORT = {**_CHILD, "patch": "follow a job that was changed; undo changes made by hand"}
+_EVENT = {
+    "create": "tell users what happened",
+    "get": "see how often the same was told already",
+    "patch": "count it once more instead of telling it again",
+}
+_OWN = "own objects that hold up the deletion of their job, where `OwnerReferencesPermissionEnforcement` is on"
+
+
+def _of(resource: Resource, reasons: Mapping[str, str]) -> Iterator[Right]:
+    return (Right(resource.group, resource.plural, verb, reason) for verb, reason in reasons.items())
+
+
+def _needed(kinds: Iterable[Kind]) -> Iterator[Right]:
+    children: dict[Resource, None] = {}
+    for kind in kinds:
+        group, plural = kind.resource.group, kind.resource.plural
+        yield from _of(kind.resource, _JOB)
+        yield Right(group, f"{plural}/status", "patch", "write down how a job is")
+        yield Right(group, f"{plural}/finalizers", "update", _OWN, called=False)
+        children |= dict.fromkeys(kind.owns)
+    for child in children:
+        yield from _of(child, _CHILD if child == POD else _SUPPORT)
+    yield from _of(EVENT, _EVENT)
+
+
+RIGHTS = tuple(_needed(KINDS))
+"""What the operator needs, always."""
+
+REGISTER_RIGHTS = (
+    Right(
+        CUSTOM_RESOURCE.group,
+        CUSTOM_RESOURCE.plural,
+        "get",
+        "see which kinds are missing, and wait until they are served",
+        names=tuple(str(kind.resource) for kind in KINDS),
+    ),
+    Right(CUSTOM_RESOURCE.group, CUSTOM_RESOURCE.plural, "create", "register a kind that is missing"),
+)
+"""What it needs besides with --install-crds."""
+
+
+def rules(rights: Iterable[Right]) -> list[Object]:
+    """Return rights as the rules of a ClusterRole, one for each resource."""
+    return [
+        {
+            "apiGroups": [group],
+            "resources": [resource],
+            **({"resourceNames": list(names)} if names else {}),
+            "verbs": [right.verb for right in alike],
+        }
+        for (group, resource, names), alike in groupby(
+            rights, key=lambda right: (right.group, right.resource, right.names)
+        )
+    ]
