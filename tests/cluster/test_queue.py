@@ -35,6 +35,17 @@ async def test_a_key_added_often_is_looked_at_once():
     assert await drain(work) == ["a", "b"]
 
 
+async def test_how_long_a_key_was_in_line_is_told():
+    told: list[float] = []
+    work: WorkQueue[str] = WorkQueue(waited=told.append)
+    work.add("a")
+    await asyncio.sleep(0.01)
+    work.add("b")
+
+    assert await drain(work) == ["a", "b"]
+    assert told[0] >= 0.01 > told[1] >= 0
+
+
 async def test_a_key_added_while_somebody_looks_is_looked_at_again_afterwards():
     work = queue()
     work.add("a")

@@ -6,7 +6,7 @@ To run the suite on another home, yield a `ClusterUnderTest` for it in `conftest
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,7 +92,7 @@ class ClusterUnderTest:
         namespace = self.namespace if namespace is None else namespace
         watch = self.cluster.watch(resource, namespace, since=since, **selectors)
         try:
-            yield Watching(watch)
+            yield Watching(watch, () if namespace else (self.namespace, self.other_namespace))
         finally:
             if close := getattr(watch, "aclose", None):
                 await close()
@@ -101,16 +101,21 @@ class ClusterUnderTest:
 class Watching:
     """Reads a watch without ever waiting for ever."""
 
-    def __init__(self, watch: AsyncIterator[Change]) -> None:
+    def __init__(self, watch: AsyncIterator[Change], namespaces: Container[str] = ()) -> None:
         self.watch = watch
+        self.namespaces = namespaces
+        """Of a watch of all namespaces, those of this test: others may use the home at the same time."""
 
     async def next(self) -> Change:
         """Return the next change that is no bookmark."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 change = await anext(self.watch)
-                if change.type != "BOOKMARK":
+                if change.type != "BOOKMARK" and self._concerns(change):
                     return change
+
+    def _concerns(self, change: Change) -> bool:
+        return not self.namespaces or change.object["metadata"].get("namespace") in self.namespaces
 
     async def take(self, count: int) -> list[str]:
         """Return the next changes as "TYPE name"."""

@@ -89,7 +89,7 @@ async def test_broken_label_selectors(under: ClusterUnderTest, selector):
         ("status.phase=Pending", "bound free"),
         ("status.phase!=Pending", "done"),
         ("spec.nodeName=no-such-node,status.phase=Pending", "bound"),
-        ("spec.nodeName==no-such-node , status.phase!=Pending", "done"),
+        ("spec.nodeName==no-such-node,status.phase!=Pending", "done"),
     ],
 )
 async def test_field_selectors_of_pods(under: ClusterUnderTest, selector, names):
