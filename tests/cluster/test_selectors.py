@@ -40,6 +40,10 @@ def test_labels(selector, labels, matches):
         (EVENT, "source=kubelet", {"source": {"component": "kubelet"}}, True),
         (EVENT, r"reason=a\,b", {"reason": "a,b"}, True),
         (EVENT, r"reason=a\=b,type=x", {"reason": "a=b", "type": "x"}, True),
+        (EVENT, r"reason=a\\,type=x", {"reason": "a\\", "type": "x"}, True),
+        (EVENT, "reason= a b ", {"reason": " a b "}, True),
+        (EVENT, "reason= a b ", {"reason": "a b"}, False),
+        (EVENT, "reason=a,,type=x,", {"reason": "a", "type": "x"}, True),
         (CONFIG_MAP, "metadata.name!=x", {}, True),
     ],
 )
@@ -64,9 +68,14 @@ def test_nothing_selects_everything():
         (lambda: selectors.labels("a=b;c"), "cannot read ';c'"),
         (lambda: selectors.labels("a ~ b"), "cannot read '~ b'"),
         (lambda: selectors.labels("a b"), "found 'b' after 'a', expected one of = == != in notin < >"),
-        (lambda: selectors.fields("spec.size=1", Resource("", "v1", "x", "X")), "field label not supported: spec.size"),
+        (
+            lambda: selectors.fields("spec.size=1", Resource("", "v1", "x", "X")),
+            "field label not supported: 'spec.size'",
+        ),
         (lambda: selectors.fields("spec.size=1", CONFIG_MAP), "can be selected by metadata.name, metadata.namespace"),
         (lambda: selectors.fields("metadata.name", POD), "write field=value"),
+        (lambda: selectors.fields("metadata.name =x", POD), "field label not supported: 'metadata.name '"),
+        (lambda: selectors.fields("metadata.name=a=b", POD), r"is written \, or \= or \\ there"),
     ],
 )
 def test_errors_say_what_would_be_right(call, sentence):

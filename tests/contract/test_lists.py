@@ -90,6 +90,10 @@ async def test_broken_label_selectors(under: ClusterUnderTest, selector):
         ("status.phase!=Pending", "done"),
         ("spec.nodeName=no-such-node,status.phase=Pending", "bound"),
         ("spec.nodeName==no-such-node,status.phase!=Pending", "done"),
+        ("spec.nodeName=no-such-node,,status.phase=Pending,", "bound"),
+        ("spec.nodeName= no-such-node", ""),
+        ("status.phase=Pending ", ""),
+        ("status.phase!= Pending", "bound done free"),
     ],
 )
 async def test_field_selectors_of_pods(under: ClusterUnderTest, selector, names):
@@ -119,7 +123,21 @@ async def test_labels_and_fields_together(under: ClusterUnderTest):
     assert await under.names(labels="x=1", fields="metadata.name=b") == ["b"]
 
 
-@pytest.mark.parametrize("selector", ["metadata.name", "spec.size=1", "=x", "status.phase=Pending"])
+@pytest.mark.parametrize(
+    "selector",
+    [
+        "metadata.name",
+        "spec.size=1",
+        "=x",
+        "status.phase=Pending",
+        " ",
+        " metadata.name=x",
+        "metadata.name =x",
+        "metadata.name=x, metadata.namespace=y",
+        "metadata.name=x=y",
+        r"metadata.name=x\y",
+    ],
+)
 async def test_broken_field_selectors(under: ClusterUnderTest, selector):
     with pytest.raises(BadRequest):
         await under.names(fields=selector)

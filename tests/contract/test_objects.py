@@ -115,6 +115,8 @@ class TestErrors:
             pytest.param({"labels": {"a": "x" * 64}}, id="a label value of 64 characters"),
             pytest.param({"labels": {"a b": ""}}, id="a label key with spaces"),
             pytest.param({"annotations": {"a b": ""}}, id="an annotation key with spaces"),
+            pytest.param({"finalizers": ["a b"]}, id="a finalizer with spaces"),
+            pytest.param({"finalizers": ["a/b/c"]}, id="a finalizer with two slashes"),
             pytest.param(
                 {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": ""}]},
                 id="an owner without uid",
@@ -125,10 +127,14 @@ class TestErrors:
         with pytest.raises(Invalid):
             await under.create(WIDGET, **metadata)
 
-    async def test_a_finalizer_without_a_domain(self, under: ClusterUnderTest):
-        """Of a built-in kind: custom resources get away with a warning on an API server."""
+    async def test_a_finalizer_of_a_built_in_kind_needs_a_domain(self, under: ClusterUnderTest):
         with pytest.raises(Invalid):
             await under.create(CONFIG_MAP, finalizers=["unqualified"])
+
+    async def test_a_finalizer_of_a_custom_resource_needs_none(self, under: ClusterUnderTest):
+        obj = await under.create(WIDGET, finalizers=["unqualified"])
+        assert obj["metadata"]["finalizers"] == ["unqualified"]
+        await under.patch(obj, {"metadata": {"finalizers": None}})
 
     async def test_all_problems_are_told_together(self, under: ClusterUnderTest):
         with pytest.raises(Invalid) as caught:

@@ -360,7 +360,7 @@ def _decoded_meta(resource: Resource, obj: Object) -> Object:
 
 
 def _check(resource: Resource, obj: Object) -> None:
-    if problems := [*metadata.problems(obj["metadata"])]:
+    if problems := [*metadata.problems(resource, obj["metadata"])]:
         raise _invalid(resource, obj["metadata"]["name"], problems)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from trainwright.core.names import LABEL_LENGTH
 from trainwright.core.objects import Object
+from trainwright.core.resources import Resource
 
 NAME_LENGTH = 253
 SUFFIX_LENGTH = 5
@@ -59,7 +60,7 @@ def shape_problem(meta: Any) -> str:
     return ""
 
 
-def problems(meta: Object) -> Iterator[str]:
+def problems(resource: Resource, meta: Object) -> Iterator[str]:
     """Yield everything the API server would refuse in metadata of the right shape."""
     if not is_name(meta["name"]):
         yield (
@@ -78,11 +79,7 @@ def problems(meta: Object) -> Iterator[str]:
     yield from _annotation_problems(meta.get("annotations") or {})
     yield from _owner_problems(meta.get("ownerReferences") or ())
     for finalizer in meta.get("finalizers") or ():
-        if finalizer not in _BARE_FINALIZERS and ("/" not in finalizer or not is_qualified(finalizer)):
-            yield (
-                f'metadata.finalizers: Invalid value: "{finalizer}": name is neither a standard finalizer name nor '
-                "is it fully qualified (example.com/name)"
-            )
+        yield from _finalizer_problems(resource, finalizer)
 
 
 @lru_cache(4096)
@@ -138,6 +135,21 @@ def _owner_problems(owners: list[Object] | tuple[Object, ...]) -> Iterator[str]:
                 yield f'metadata.ownerReferences[{position}].{field}: Invalid value: "": must not be empty'
     if sum(owner.get("controller") is True for owner in owners) > 1:
         yield "metadata.ownerReferences: Invalid value: only one reference can have controller set to true"
+
+
+def _finalizer_problems(resource: Resource, finalizer: str) -> Iterator[str]:
+    if not is_qualified(finalizer):
+        yield f'metadata.finalizers: Invalid value: "{finalizer}": {_QUALIFIED}'
+    elif "/" not in finalizer and finalizer not in _BARE_FINALIZERS and not _is_custom(resource):
+        yield (
+            f'metadata.finalizers: Invalid value: "{finalizer}": name is neither a standard finalizer name nor '
+            "is it fully qualified (example.com/name)"
+        )
+
+
+def _is_custom(resource: Resource) -> bool:
+    """Say whether a definition brought this kind: its group is then a domain, and k8s.io is Kubernetes' own."""
+    return "." in resource.group and not resource.group.endswith(".k8s.io")
 
 
 _QUALIFIED = (

@@ -1,7 +1,8 @@
 """Label and field selectors: the text a list or watch is narrowed by, read once into a test.
 
-The grammar is the API server's. `a!=b` and `a notin (b)` also hold for objects without the label. Which fields can be
-selected is a table, as it is there: any object by name and namespace, some kinds by a few more.
+The grammar is the API server's. `a!=b` and `a notin (b)` also hold for objects without the label. Spaces mean nothing
+in a label selector, but belong to the name or the value in a field selector. Which fields can be selected is a table,
+as it is there: any object by name and namespace, some kinds by a few more.
 """
 
 import re
@@ -15,6 +16,10 @@ from trainwright.core.resources import Resource
 Test = Callable[[Object], bool]
 
 _TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z0-9][-A-Za-z0-9_./]*)|(?P<sign>==|!=|[=!(),<>])|(?P<end>$))")
+_FIELD_TERM = re.compile(r"(?:\\.|[^,])+", re.DOTALL)
+"""What stands between commas that no backslash precedes."""
+_FIELD = re.compile(r"(.*?)(!=|==|=)(.*)", re.DOTALL)
+_FIELD_VALUE = re.compile(r"(?:[^\\,=]|\\[\\,=])*")
 
 _FIELDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("", "Pod"): (
@@ -65,9 +70,9 @@ def labels(text: str) -> Test | None:
 
 def fields(text: str, resource: Resource) -> Test | None:
     """Return the test a field selector stands for, None when it holds for everything; BadRequest if it is broken."""
-    if not text.strip():
+    rules = tuple(_field_rule(term, resource) for term in _FIELD_TERM.findall(text))
+    if not rules:
         return None
-    rules = tuple(_field_rule(term, resource) for term in _split(text))
 
     def holds(obj: Object) -> bool:
         return all((_text(at(obj, path), zero) == value) is equal for path, zero, value, equal in rules)
@@ -180,20 +185,19 @@ class _LabelReader:
 
 
 def _field_rule(term: str, resource: Resource) -> tuple[tuple[str, ...], str, str, bool]:
-    match = re.match(r"\s*([^=!\s]+)\s*(!=|==|=)(.*)$", term, re.DOTALL)
+    match = _FIELD.fullmatch(term)
     if not match:
         raise BadRequest(f"invalid field selector {term!r}: write field=value, field==value or field!=value")
     name, sign, value = match.groups()
+    if not _FIELD_VALUE.fullmatch(value):
+        raise BadRequest(
+            rf"invalid field selector {term!r}: a comma, = or \ in a value is written \, or \= or \\ there"
+        )
     known = ("metadata.name", "metadata.namespace", *_FIELDS.get((resource.group, resource.kind), ()))
     if name not in known:
-        raise BadRequest(f"field label not supported: {name}; {resource} can be selected by {', '.join(known)}")
+        raise BadRequest(f"field label not supported: {name!r}; {resource} can be selected by {', '.join(known)}")
     path = _SPECIAL.get(name, tuple(name.split(".")))
-    return path, _ZERO.get(name, ""), re.sub(r"\\(.)", r"\1", value.strip()), sign != "!="
-
-
-def _split(text: str) -> list[str]:
-    """Split at commas that no backslash precedes."""
-    return [term for term in re.split(r"(?<!\\),", text) if term.strip()]
+    return path, _ZERO.get(name, ""), re.sub(r"\\(.)", r"\1", value), sign != "!="
 
 
 def _text(value: Any, zero: str) -> str:

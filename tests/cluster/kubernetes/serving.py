@@ -1,34 +1,46 @@
 """What the tests of the client share: certificates, accesses, and a client whose patience is short."""
 
 import asyncio
+import atexit
+import functools
+import shutil
 import ssl
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.cluster.kubernetes.certificates import make
 from tests.cluster.kubernetes.server import Handler, Request
 
 from trainwright.cluster.kubernetes import Access, KubernetesCluster, Patience, Rest, Server, User
 from trainwright.cluster.kubernetes.transport import Connection
 from trainwright.cluster.queue import Backoff
 
-CERTIFICATES = Path(__file__).parent / "certificates"
-"""An authority, a server (127.0.0.1, kubernetes.test) and a client, valid for a hundred years and for nothing else."""
 QUICK = Patience(tries=4, seconds=5.0, backoff=Backoff(first=0.001, longest=0.01))
+
+
+@functools.cache
+def certificates() -> Path:
+    """Return the folder with the certificates and keys of this run, which is removed at its end."""
+    folder = Path(tempfile.mkdtemp(prefix="trainwright-certificates-"))
+    atexit.register(shutil.rmtree, folder)
+    make(folder)
+    return folder
 
 
 def pem(name: str) -> bytes:
     """Return one of the certificates or keys."""
-    return (CERTIFICATES / name).read_bytes()
+    return (certificates() / name).read_bytes()
 
 
 def server_tls(*, ask_client: bool = False) -> ssl.SSLContext:
     """Return how the test server encrypts, and whether it wants a client's certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERTIFICATES / "server.pem", CERTIFICATES / "server.key")
+    context.load_cert_chain(certificates() / "server.pem", certificates() / "server.key")
     if ask_client:
         context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(CERTIFICATES / "ca.pem")
+        context.load_verify_locations(certificates() / "ca.pem")
     return context
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.cluster.kubernetes.serving import CERTIFICATES, pem, until
+from tests.cluster.kubernetes.serving import certificates, pem, until
 
 from trainwright.cluster.kubernetes import Access, Material, Server, User
 from trainwright.cluster.kubernetes.auth import Auth, exec_info, read_credential
@@ -176,7 +176,9 @@ class TestPlugins:
             clientKeyData=pem("client.key").decode().replace("\n", "\\n"),
         ).replace("\\\\n", "\\n")
         script = script.replace("echo", "printf '%s\\n'")
-        it = auth(User(plugin=plugin(tmp_path, script)), server=Server("https://x", Material(CERTIFICATES / "ca.pem")))
+        it = auth(
+            User(plugin=plugin(tmp_path, script)), server=Server("https://x", Material(certificates() / "ca.pem"))
+        )
         credential = await it.credential()
         assert credential.certificate == pem("client.pem")
         assert credential.authorization == ""

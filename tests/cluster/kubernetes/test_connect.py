@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from tests.cluster.kubernetes.server import serve
-from tests.cluster.kubernetes.serving import CERTIFICATES, QUICK, answers, pem, server_tls
+from tests.cluster.kubernetes.serving import QUICK, answers, certificates, pem, server_tls
 
 from trainwright.cluster.kubernetes import Access, Material, Rest, Server, Unreachable, User
 from trainwright.cluster.kubernetes.connect import proxy_from
 
-CA = Material(CERTIFICATES / "ca.pem")
+
+def ca() -> Material:
+    return Material(certificates() / "ca.pem")
 
 
 async def ask(server: Server, user: User | None = None) -> object:
@@ -23,7 +25,7 @@ async def ask(server: Server, user: User | None = None) -> object:
 class TestTls:
     async def test_a_server_of_our_authority(self):
         async with serve(answers(200, b'"yes"'), server_tls()) as serving:
-            assert await ask(Server(serving.url, CA)) == "yes"
+            assert await ask(Server(serving.url, ca())) == "yes"
 
     async def test_a_server_of_no_authority_we_know(self):
         async with serve(answers(200), server_tls()) as serving:
@@ -38,7 +40,7 @@ class TestTls:
     @pytest.mark.parametrize(("name", "right"), [("kubernetes.test", True), ("kubernetes.other", False)])
     async def test_a_certificate_for_another_name(self, name, right):
         async with serve(answers(200, b'"yes"'), server_tls()) as serving:
-            server = Server(serving.url, CA, tls_name=name)
+            server = Server(serving.url, ca(), tls_name=name)
             if right:
                 assert await ask(server) == "yes"
                 return
@@ -48,16 +50,16 @@ class TestTls:
     @pytest.mark.parametrize("inline", [True, False], ids=["in the kubeconfig", "in files"])
     async def test_a_client_certificate(self, inline):
         def material(name: str) -> Material:
-            return Material(data=pem(name)) if inline else Material(CERTIFICATES / name)
+            return Material(data=pem(name)) if inline else Material(certificates() / name)
 
         user = User(certificate=material("client.pem"), key=material("client.key"))
         async with serve(answers(200, b'"yes"'), server_tls(ask_client=True)) as serving:
-            assert await ask(Server(serving.url, CA), user) == "yes"
+            assert await ask(Server(serving.url, ca()), user) == "yes"
 
     async def test_a_server_that_wants_one_we_do_not_have(self):
         async with serve(answers(200), server_tls(ask_client=True)) as serving:
             with pytest.raises(Unreachable):
-                await ask(Server(serving.url, CA))
+                await ask(Server(serving.url, ca()))
 
     async def test_nobody_there(self):
         async with serve(answers(200)) as serving:
@@ -122,7 +124,7 @@ async def proxying(answer: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n
 class TestProxies:
     async def test_the_way_leads_through_it(self):
         async with serve(answers(200, b'"yes"'), server_tls()) as serving, proxying() as proxy:
-            assert await ask(Server(serving.url, CA, proxy=proxy.url)) == "yes"
+            assert await ask(Server(serving.url, ca(), proxy=proxy.url)) == "yes"
         assert proxy.asked[0].startswith(f"CONNECT 127.0.0.1:{serving.port} HTTP/1.1\r\n")
         assert "Authorization" not in proxy.asked[0]
 

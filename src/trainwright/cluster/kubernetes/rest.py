@@ -5,6 +5,7 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -200,8 +201,7 @@ class Rest:
         """Return what stands in the first line of a request."""
         if not query:
             return self._base + path
-        pairs = query.items() if isinstance(query, Mapping) else query
-        return f"{self._base}{path}?{urlencode([*pairs], quote_via=quote)}"
+        return f"{self._base}{path}?{_encoded(tuple(query.items() if isinstance(query, Mapping) else query))}"
 
     def _request(
         self, method: str, target: str, body: bytes, content: str, credential: Credential, extra: str = ""
@@ -251,6 +251,12 @@ class Rest:
             if len(self._warned) < _WARNINGS_KEPT:
                 self._warned.add(header)
             log.warning("the API server warns: %s", header)
+
+
+@functools.lru_cache(maxsize=32)
+def _encoded(query: tuple[tuple[str, str], ...]) -> str:
+    """Return a query as a URL has it; that of every write is the same."""
+    return urlencode(query, quote_via=quote)
 
 
 class _Tries:
