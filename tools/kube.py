@@ -347,7 +347,7 @@ class Companions:
                     stderr=log,
                     start_new_session=True,
                     cwd=ROOT,  # where the paths of the examples begin
-                    env=_with_torch(),
+                    env=with_torch(),
                 )
             _note(self._plane.folder, part)
         for thing, condition in (("crd/pytorchjobs.kubeflow.org", "Established"), (f"node/{NODE}", "Ready")):
@@ -366,7 +366,7 @@ class Companions:
         return Part(name, [*command, *flags.split()])
 
 
-def _with_torch() -> dict[str, str]:
+def with_torch() -> dict[str, str]:
     """Return our environment; pods find the Python that has torch first, if `make frameworks` has made it."""
     asked = [sys.executable, str(ROOT / "tools" / "frameworks.py"), "--path", "torch"]
     python = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip())

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.kube.nodes import ACCOUNT as NODE_ACCOUNT
+from tests.kube.nodes import Nodes, RunningNode, node_account
 from tests.kube.running import Kubectl, RunningOperator, account, install, operating, refused
 from tools.kube import PROGRAMS, ControlPlane, binaries
 
@@ -66,3 +68,17 @@ def kubectl(plane: ControlPlane, admin: Kubectl, operator: RunningOperator) -> I
     kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=30s")
     yield kubectl
     admin("delete", "namespace", namespace, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def nodes(plane: ControlPlane, admin: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """Return what starts nodes that have only the rights we ship; at the end none of their calls may be refused."""
+    yield Nodes(plane, node_account(plane, admin), tmp_path_factory.mktemp("nodes"))
+    assert not refused(plane, NODE_ACCOUNT)
+
+
+@pytest.fixture(scope="session")
+def node(nodes: Nodes) -> Iterator[RunningNode]:
+    """Return a node that is there for all tests."""
+    with nodes.running("one") as running:
+        yield running

@@ -47,7 +47,7 @@ class Done:
 
 @dataclass
 class CuttingProxy:
-    """Passes calls on; after the call number `last` it calls `kill` and lets nothing more through until `revive`."""
+    """Passes calls on; after the call number `last` it calls `kill`, and all connections there are lead nowhere."""
 
     server: str
     ca: Path
@@ -58,14 +58,14 @@ class CuttingProxy:
     port: int = 0
     done: list[Done] = field(default_factory=list)
     cut: bool = False
-    _dead: bool = False
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _tasks: "set[asyncio.Task[None]]" = field(default_factory=set)
+    """One per connection."""
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator["CuttingProxy"]:
         """Serve while the body runs."""
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, limit=_HEAD_LIMIT)
+        server = await asyncio.start_server(self._take, "127.0.0.1", 0, limit=_HEAD_LIMIT)
         self.port = server.sockets[0].getsockname()[1]
         try:
             yield self
@@ -81,19 +81,17 @@ class CuttingProxy:
         config["clusters"][0]["cluster"] = {"server": f"http://127.0.0.1:{self.port}"}
         return json.dumps(config)
 
-    def revive(self) -> None:
-        """Let calls through again: those of the next operator."""
-        self._dead = False
-
     def created(self) -> Counter[str]:
         """Return how often each object was really created, events apart."""
         made = (f"{each.path.rpartition('/')[2]}/{each.name}" for each in self.done if each.code == 201)
         return Counter(each for each in made if not each.startswith("events/"))
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task
+    def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._connected(reader, writer))
         self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with self._upstream() as (back, forth):
                 while await self._pass_one(reader, writer, back, forth):
@@ -101,7 +99,6 @@ class CuttingProxy:
         except (OSError, asyncio.IncompleteReadError):
             pass  # one side has gone: so does the other
         finally:
-            self._tasks.discard(task)
             writer.transport.abort()
 
     @contextlib.asynccontextmanager
@@ -130,21 +127,23 @@ class CuttingProxy:
             await _relay(back, writer)
             return True
         async with self._turn:
-            if self._dead:
-                return False
             forth.write(request.head + body)
-            head, parts = await _whole(back)
+            head, whole = await _whole(back)
             self._note(method, urlsplit(target).path, body, head)
-            if len(self.done) != self.last:
-                writer.write(b"".join(parts))
+            is_last = len(self.done) == self.last
+            if not is_last or self.answer == "answered":
+                writer.write(whole)
                 await writer.drain()
-                return True
-            if self.answer == "answered":
-                writer.write(b"".join(parts))
-                await writer.drain()
-            self._dead = self.cut = True
-            self.kill()
-            return False
+            if is_last:
+                self._cut()
+            return not is_last
+
+    def _cut(self) -> None:
+        """End the operator, and drop what it has sent beside its last call."""
+        self.cut = True
+        self.kill()
+        for task in self._tasks - {asyncio.current_task()}:
+            task.cancel()
 
     def _note(self, method: str, path: str, body: bytes, answer: Message) -> None:
         name = json.loads(body)["metadata"]["name"] if method == "POST" else ""
@@ -180,6 +179,6 @@ async def _relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         await writer.drain()
 
 
-async def _whole(reader: asyncio.StreamReader) -> tuple[Message, list[bytes]]:
+async def _whole(reader: asyncio.StreamReader) -> tuple[Message, bytes]:
     message = await _read_head(reader)
-    return message, [message.head, *[part async for part in _body(reader, message)]]
+    return message, b"".join([message.head, *[part async for part in _body(reader, message)]])

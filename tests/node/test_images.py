@@ -45,3 +45,23 @@ def test_python_is_the_callers_or_else_ours(tmp_path):
     assert found(("python", "x"), {"PATH": str(tmp_path)}) == ("python", "x")
     assert found(("python3", "x"), {"PATH": str(tmp_path)}) == (sys.executable, "x")
     assert found(("other", "x"), {"PATH": ""}) == ("other", "x")
+
+
+@pytest.mark.parametrize(
+    ("image", "ours"),
+    [
+        pytest.param("trainwright", True, id="by its bare name"),
+        pytest.param("registry.example:5000/team/trainwright:0.1.0", True, id="from a registry, with a tag"),
+        pytest.param("trainwright@sha256:00", True, id="by its digest"),
+        pytest.param("trainwright-examples:1", False, id="a longer name is another image"),
+        pytest.param("trainwright/worker", False, id="a folder of that name is not it"),
+    ],
+)
+def test_the_python_of_our_own_image_is_ours(tmp_path, image, ours):
+    mine = tmp_path / "python"
+    mine.write_text("#!/bin/sh")
+    mine.chmod(0o755)
+
+    words = found(("python", "-m", "x"), {"PATH": str(tmp_path)}, image)
+
+    assert (words[0] == sys.executable) is ours

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from trainwright.core.errors import BadRequest, NotFound
-from trainwright.node.logs import FileLogs, Growth, follow, log_path, open_log, pod_folder, runs, tail
+from trainwright.node.logs import FileLogs, Growth, follow, last_lines, log_path, open_log, pod_folder, runs, tail
 
 
 @pytest.fixture
@@ -159,3 +159,26 @@ def test_tail(text, expected, tmp_path):
 
 def test_tail_of_no_file_is_empty(tmp_path):
     assert tail(tmp_path / "none") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "rest"),
+    [
+        pytest.param("a\nb\nc\n", 2, "b\nc\n", id="the last two"),
+        pytest.param("a\nb\nc", 2, "b\nc", id="a line that is not complete yet is one"),
+        pytest.param("a\nb\n", 9, "a\nb\n", id="more than there are"),
+        pytest.param("a\nb\n", 0, "", id="none"),
+        pytest.param("a\n\n\n", 2, "\n\n", id="empty lines are lines"),
+        pytest.param("", 3, "", id="an empty log"),
+        pytest.param("a\nb\n", None, "a\nb\n", id="all of them"),
+        pytest.param(
+            "x" * 300_000 + "\nend\n", 2, "x" * 300_000 + "\nend\n", id="a line longer than what is read at once"
+        ),
+        pytest.param("\n" * 300_000 + "end\n", 1, "end\n", id="more lines than are read at once"),
+    ],
+)
+def test_the_last_lines_of_a_log(tmp_path, text, lines, rest):
+    path = tmp_path / "0.log"
+    path.write_text(text)
+
+    assert path.read_text()[last_lines(path, lines) :] == rest

@@ -276,6 +276,20 @@ async def test_files_belong_to_the_user_and_capabilities_are_his_own(pod, tmp_pa
     assert printed.strip() in read("/proc/self/status")
 
 
+async def test_a_terminal_controls_what_runs_on_it(pod):
+    ours, theirs = os.openpty()
+    spec = shell("tty; echo ready; sleep 1000", stdin=theirs, stdout=theirs, stderr=theirs, terminal=True)
+    process = await pod.start(spec)
+    os.close(theirs)
+    printed = ""
+    while "ready" not in printed:
+        printed += (await asyncio.to_thread(os.read, ours, 1000)).decode()
+    assert printed.startswith("/dev/pts/")
+    os.write(ours, b"\x03")
+    assert await process.wait() == Exit(130, 2)
+    os.close(ours)
+
+
 async def test_a_process_is_the_leader_of_its_own_session(pod):
     code = "import os; print(os.getsid(0) == os.getpid())"
     assert await run(pod, sys.executable, "-c", code) == (Exit(0), "True\n")

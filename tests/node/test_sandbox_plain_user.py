@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 from tests.plain_user import UID, plain_user_command
 
-FILES = ["tests/node/test_sandbox.py", "tests/node/test_sandbox_net.py", "tests/node/test_sandbox_ports.py"]
+FILES = [
+    "tests/node/test_neighbours.py",
+    "tests/node/test_sandbox.py",
+    "tests/node/test_sandbox_net.py",
+    "tests/node/test_sandbox_ports.py",
+]
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="these tests run as a plain user already")
 

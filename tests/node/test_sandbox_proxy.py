@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ipaddress
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -10,8 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.node.test_sandbox import ENV, net_works, run, serve  # noqa: F401 - a fixture among them
 
-from trainwright.node.base import Exit, SandboxSpec
-from trainwright.node.net import POD_RANGE, NetIsolation
+from trainwright.node.base import Exit, Mount, SandboxSpec
+from trainwright.node.net import NetIsolation
 from trainwright.node.proxy import PORT, Proxy, Upstream, proxy_environment, upstream
 
 
@@ -112,7 +111,7 @@ def test_upstream(scheme, host, environ, found):
     assert upstream(scheme, host, environ) == found
 
 
-def test_variables_come_in_both_cases():
+def test_variables_come_in_both_cases_and_spare_grpc():
     values = proxy_environment("10.77.0.1:3128", ["job-worker-0", "10.77.0.0/16"])
     assert values == {
         "http_proxy": "http://10.77.0.1:3128",
@@ -121,6 +120,7 @@ def test_variables_come_in_both_cases():
         "HTTP_PROXY": "http://10.77.0.1:3128",
         "HTTPS_PROXY": "http://10.77.0.1:3128",
         "NO_PROXY": "localhost,127.0.0.1,::1,job-worker-0,10.77.0.0/16",
+        "grpc_proxy": "",
     }
 
 
@@ -130,17 +130,21 @@ GET = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], tim
 async def test_a_pod_downloads_through_the_agent(net_works, tmp_path):  # noqa: F811
     if not net_works:
         pytest.skip("namespaces are refused on this machine")
+    hosts = tmp_path / "hosts"
     async with NetIsolation() as isolation, web("from outside") as (port, _):
         listener, address = await isolation.listen(PORT)
-        pods = ipaddress.ip_network(POD_RANGE)
-        async with Proxy(listener, dial=isolation.connect, pods=pods, environ={}):
-            pod = await isolation.open(SandboxSpec("uid", "pod"))
-            other = await isolation.open(SandboxSpec("other", "other"))
-            env = ENV | proxy_environment(f"{address}:{PORT}")
-            url = f"http://127.0.0.1:{port}/"
-            assert (await run(pod, sys.executable, "-c", GET, url, env=env))[0] == Exit(1), "the pod's own 127.0.0.1"
-            env |= {"no_proxy": ""}
-            assert await run(pod, sys.executable, "-c", GET, url, env=env) == (Exit(0), "from outside\n")
-            await serve(other, "0.0.0.0", 80, "from a pod", tmp_path, head="HTTP/1.0 200 OK\r\n\r\n")
-            url = f"http://{other.address}/"
-            assert await run(pod, sys.executable, "-c", GET, url, env=env) == (Exit(0), "from a pod\n")
+        async with Proxy(listener, inside=isolation.inside, environ={"http_proxy": f"127.0.0.1:{port}"}):
+            hosts.touch()
+            pods = [await isolation.open(SandboxSpec(n, n, (Mount(hosts, "/etc/hosts"),))) for n in "ab"]
+            hosts.write_text(f"127.0.0.1 localhost\n{pods[1].address} job-worker-1\n")
+            await serve(pods[1], "0.0.0.0", 80, "from a pod", tmp_path, head="HTTP/1.0 200 OK\r\n\r\n")
+            env = ENV | proxy_environment(f"{address}:{PORT}") | {"no_proxy": ""}
+
+            async def got(url: str) -> tuple[Exit, str]:
+                return await run(pods[0], sys.executable, "-c", GET, url, env=env)
+
+            assert await got("http://far.test/") == (Exit(0), "from outside\n")
+            assert await got("http://job-worker-1/") == (Exit(0), "from a pod\n"), "a name only pods know"
+            assert await got(f"http://{pods[1].address}/") == (Exit(0), "from a pod\n")
+            for url in (f"http://127.0.0.1:{port}/", f"http://localhost:{port}/"):
+                assert (await got(url))[0] == Exit(1), "its own loopback, not the host's"

@@ -175,6 +175,12 @@ def test_a_token_that_is_left_out_is_said():
     assert list(left_out(pod(volume))) == ["volume 'api' has no file 'token': no service account token is issued here"]
 
 
+def test_the_token_that_every_pod_of_an_api_server_gets_is_not_missed():
+    volume = {"name": "kube-api-access-x7x2p", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+
+    assert not list(left_out(pod(volume)))
+
+
 @pytest.mark.parametrize(
     ("mount", "expected"),
     [

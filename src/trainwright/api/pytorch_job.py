@@ -226,7 +226,11 @@ def _main(containers: Any) -> int | None:
 def _without_nulls(value: Any) -> Any:
     """Return a copy without the entries that are null, as an API server stores it."""
     if isinstance(value, dict):
-        return {key: _without_nulls(below) for key, below in value.items() if below is not None}
+        return {
+            key: _without_nulls(below) if isinstance(below, dict | list) else below  # most are plain: no call for those
+            for key, below in value.items()
+            if below is not None
+        }
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 

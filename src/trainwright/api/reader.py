@@ -220,9 +220,10 @@ def walk(shape: Shape, value: Any, path: str = "") -> Iterator[Problem]:
 def _walk_object(shape: Shape, value: Mapping[str, Any], path: str) -> Iterator[Problem]:
     for key, below in value.items():
         if shape.values:
-            yield from walk(shape.values, below, child(path, key))
+            if not _is_plain_text(shape.values, below):
+                yield from walk(shape.values, below, child(path, key))
         elif key in shape.fields:
-            if below is not None:
+            if below is not None and not _is_plain_text(shape.fields[key], below):
                 yield from walk(shape.fields[key], below, child(path, key))
         elif shape.fields:
             yield unknown("field", key, shape.fields, child(path, key), passed_on=shape.foreign)
@@ -230,6 +231,11 @@ def _walk_object(shape: Shape, value: Mapping[str, Any], path: str) -> Iterator[
         if value.get(key) is None:
             doc = shape.fields[key].doc
             yield Problem(child(path, key), f"missing; {doc[0].lower()}{doc[1:].rstrip('.')}" if doc else "missing")
+
+
+def _is_plain_text(shape: Shape, value: Any) -> bool:
+    """Say whether this is the most common of all: any text where any text may stand, and nothing more to look at."""
+    return shape.type == "string" and not shape.enum and isinstance(value, str)
 
 
 def _walk_scalar(shape: Shape, value: Any, path: str) -> Iterator[Problem]:

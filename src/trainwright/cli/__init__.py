@@ -25,7 +25,7 @@ class Row:
     summary: str
 
 
-FILES, JOBS, OTHER = "Manifests", "Jobs that ran", "This program"
+FILES, JOBS, CLUSTERS, OTHER = "Manifests", "Jobs that ran", "Kubernetes", "This program"
 
 COMMANDS = {
     "run": Row(FILES, "Run the jobs of a manifest on this machine and wait for them."),
@@ -36,6 +36,9 @@ COMMANDS = {
     "status": Row(JOBS, "Show a job, its roles and its ranks."),
     "logs": Row(JOBS, "Print what the ranks of a job printed."),
     "events": Row(JOBS, "List what happened to a job."),
+    "install": Row(CLUSTERS, "Print everything a cluster needs to run our kinds."),
+    "operator": Row(CLUSTERS, "Look after the jobs of a cluster."),
+    "node": Row(CLUSTERS, "Make this machine a node whose pods are processes."),
     "completion": Row(OTHER, "Print the completion script for your shell."),
 }
 

@@ -47,6 +47,8 @@ class ProcessSpec:
     stdout: int | None = None
     stderr: int | None = None
     """File descriptors of the caller's, who may close them once the process has started; None: /dev/null."""
+    terminal: bool = False
+    """Its standard input is a terminal, and shall be the one it obeys: Ctrl-C there interrupts it."""
     leave_children: bool = False
     """What it leaves running when it ends of itself lives on until the pod closes, as after an exec on a cluster."""
 

@@ -8,21 +8,19 @@ import asyncio
 import contextlib
 import logging
 import os
-import platform
 import shutil
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from trainwright import __version__
 from trainwright.cluster.base import Change, Cluster, Session
 from trainwright.cluster.informer import Informer
-from trainwright.cluster.queue import Backoff
-from trainwright.core.errors import AlreadyExists, BadRequest, ClusterError, NotFound
-from trainwright.core.objects import Object, timestamp
-from trainwright.core.resources import NODE, POD, SERVICE
+from trainwright.core.errors import BadRequest, NotFound
+from trainwright.core.objects import Object
+from trainwright.core.resources import POD, SERVICE
 from trainwright.node import logs
 from trainwright.node.base import Isolation
 from trainwright.node.devices import GPU, Devices, gpu_ids
@@ -30,11 +28,11 @@ from trainwright.node.events import Events
 from trainwright.node.hosts import HostsFiles
 from trainwright.node.memory import MemoryLimits, group_parent
 from trainwright.node.pod_worker import NodeParts, PodWorker
+from trainwright.node.registration import NodeFacts, Registration
 
 log = logging.getLogger(__name__)
 
 _PODS_DEFAULT = "1000"
-_RETRY = Backoff(first=0.2, longest=5.0)
 _STOP_SECONDS = 20.0
 
 
@@ -58,6 +56,8 @@ class KubeletOptions:
     """How often mounted ConfigMaps and Secrets are looked at again."""
     address: str = "127.0.0.1"
     """The node's own address, as pods are told it."""
+    port: int = 0
+    """Where the node serves logs and exec to an API server; 0: nowhere."""
     labels: Mapping[str, str] = field(default_factory=dict)
     control_groups: bool = True
     """Whether memory limits may use control groups; else processes are polled."""
@@ -81,6 +81,9 @@ class Kubelet:
         self._capacity = {"pods": _PODS_DEFAULT, **options.capacity}
         if GPU in self._capacity:
             self._capacity[GPU] = str(len(gpus))
+        facts = NodeFacts(options.node_name, self._capacity, options.address, options.port, options.labels)
+        self.registration = Registration(cluster, facts, options.now)
+        """The node object."""
         self._parts = NodeParts(
             cluster=cluster,
             isolation=isolation,
@@ -115,7 +118,7 @@ class Kubelet:
         return self
 
     async def _begin_all(self) -> None:
-        await self._register()
+        await self.registration.register()
         self._services.subscribe(lambda _: self._hosts.changed())
         self._pods.subscribe(lambda _: self._hosts.changed())
         for informer in (self._services, self._pods):
@@ -137,18 +140,39 @@ class Kubelet:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
                 await asyncio.gather(*(worker.ended() for worker in workers))
-                await self._report_not_ready()
+                await self.registration.stopped()
                 await self.events.flush()
         await self._end([*self._tasks.values(), *self._loops])
         for worker in workers:
             worker.remove_files()
 
+    async def drain(self, grace: float) -> None:
+        """Take no pods any more, and end those there are: each within its own grace, and all within so many seconds."""
+        self._stopping = True
+        await self.registration.stopped()
+        workers = list(self._workers.values())
+        for worker in workers:
+            worker.shut_down(grace)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace + _STOP_SECONDS):
+                await asyncio.gather(*(worker.ended() for worker in workers))
+
     # Logs and exec
 
     async def logs(
-        self, namespace: str, pod: str, *, container: str = "", follow: bool = False, restart: int | None = None
+        self,
+        namespace: str,
+        pod: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        restart: int | None = None,
+        tail: int | None = None,
     ) -> AsyncIterator[bytes]:
-        """Yield a container's output from the start, through all restarts; with `follow` until it has ended."""
+        """Yield a container's output from the start, through all restarts; with `follow` until it has ended.
+
+        `restart` picks one run (-1 is the last), `tail` so many of the last lines of each.
+        """
         worker = self._worker(namespace, pod)
         if worker is None:
             async for chunk in self._files.logs(namespace, pod, container=container, restart=restart):
@@ -158,7 +182,7 @@ class Kubelet:
         growth = worker.growth(container)
         if follow:
             only = max(growth.begun + 1 + restart, 0) if restart is not None and restart < 0 else restart
-            async for chunk in logs.follow(worker.log_folder, container, growth, only):
+            async for chunk in logs.follow(worker.log_folder, container, growth, only, tail):
                 yield chunk
             return
         found = logs.runs(worker.log_folder, container)
@@ -166,19 +190,39 @@ class Kubelet:
             words = worker.waiting_words(container)
             raise BadRequest(f"container {container!r} in pod {pod!r} is waiting to start: {words}")
         for run in logs.chosen(found, restart):
-            async for chunk in logs.read(logs.log_path(worker.log_folder, container, run)):
+            path = logs.log_path(worker.log_folder, container, run)
+            async for chunk in logs.read(path, logs.last_lines(path, tail)):
                 yield chunk
 
     async def exec(
-        self, namespace: str, pod: str, command: list[str], *, container: str = "", stdin: bool = False
+        self,
+        namespace: str,
+        pod: str,
+        command: list[str],
+        *,
+        container: str = "",
+        stdin: bool = False,
+        tty: bool = False,
     ) -> Session:
-        """Start a command inside a running pod."""
+        """Start a command inside a running pod; with `tty` on a terminal of its own."""
+        worker = self._here(namespace, pod)
+        if not command:
+            raise BadRequest("there is no command to execute")
+        return await worker.exec(command, container, stdin=stdin, tty=tty)
+
+    async def connect(self, namespace: str, pod: str, port: int) -> socket.socket:
+        """Return a socket connected to a port of a running pod's own localhost; OSError if nobody listens."""
+        return await self._here(namespace, pod).connect(port)
+
+    def pods(self) -> list[Object]:
+        """Return the pods of this node."""
+        return [worker.pod for worker in self._workers.values()]
+
+    def _here(self, namespace: str, pod: str) -> PodWorker:
         worker = self._worker(namespace, pod)
         if worker is None:
             raise NotFound(f"pod {pod!r} of namespace {namespace!r} does not run on node {self._options.node_name!r}")
-        if not command:
-            raise BadRequest("there is no command to execute")
-        return await worker.exec(command, container, stdin=stdin)
+        return worker
 
     def _worker(self, namespace: str, pod: str) -> PodWorker | None:
         return self._workers.get(self._names.get((namespace, pod), ""))
@@ -235,73 +279,7 @@ class Kubelet:
             if folder.name not in self._workers:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    # The node
-
-    async def _register(self) -> None:
-        """Create the node, or take over the one an earlier run left."""
-        failures = 0
-        while True:
-            try:
-                await self._create_or_update()
-                return
-            except (ClusterError, OSError) as error:
-                failures += 1
-                log.warning("the node cannot be registered and is tried again: %s", error)
-            await asyncio.sleep(_RETRY.seconds(failures))
-
-    async def _create_or_update(self) -> None:
-        node = self._node_object()
-        try:
-            await self._cluster.create(NODE, node)
-        except AlreadyExists:
-            name = self._options.node_name
-            await self._cluster.patch(NODE, "", name, {"metadata": {"labels": node["metadata"]["labels"]}})
-        await self._cluster.patch(NODE, "", self._options.node_name, {"status": node["status"]}, subresource="status")
-
-    def _node_object(self) -> Object:
-        options = self._options
-        labels = {
-            "kubernetes.io/hostname": options.node_name,
-            "kubernetes.io/os": platform.system().lower(),
-            "kubernetes.io/arch": _architecture(),
-            **options.labels,
-        }
-        return {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": options.node_name, "labels": labels},
-            "spec": {},
-            "status": {
-                "capacity": dict(self._capacity),
-                "allocatable": dict(self._capacity),
-                "conditions": [self._ready("True", "KubeletReady", "pods run as processes")],
-                "addresses": [
-                    {"type": "InternalIP", "address": options.address},
-                    {"type": "Hostname", "address": options.node_name},
-                ],
-                "nodeInfo": _node_info(),
-            },
-        }
-
-    async def _report_not_ready(self) -> None:
-        condition = self._ready("False", "KubeletStopped", "the process kubelet has stopped")
-        try:
-            await self._cluster.patch(
-                NODE, "", self._options.node_name, {"status": {"conditions": [condition]}}, subresource="status"
-            )
-        except (ClusterError, OSError) as error:
-            log.debug("the node could not be reported as stopped: %s", error)
-
-    def _ready(self, status: str, reason: str, message: str) -> Object:
-        now = timestamp(self._options.now())
-        return {
-            "type": "Ready",
-            "status": status,
-            "reason": reason,
-            "message": message,
-            "lastHeartbeatTime": now,
-            "lastTransitionTime": now,
-        }
+    # Loops
 
     async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
         for task in tasks:
@@ -317,23 +295,3 @@ class Kubelet:
 def _say_if_broken(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception():
         log.error("a loop of the kubelet broke", exc_info=task.exception())
-
-
-def _architecture() -> str:
-    machine = platform.machine().lower()
-    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
-
-
-def _node_info() -> Object:
-    return {
-        "architecture": _architecture(),
-        "operatingSystem": platform.system().lower(),
-        "osImage": platform.platform(terse=True),
-        "kernelVersion": platform.release(),
-        "kubeletVersion": f"trainwright-{__version__}",
-        "kubeProxyVersion": "",
-        "containerRuntimeVersion": "process://",
-        "machineID": "",
-        "systemUUID": "",
-        "bootID": "",
-    }

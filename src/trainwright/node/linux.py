@@ -17,7 +17,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_NOATIME, MS_NODIRATIME, MS_BIND, MS_REC, MS_SLAVE = 1 << 10, 1 << 11, 1 << 12, 1 << 14, 1 << 19
 MNT_DETACH = 2
 
-_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 4, 15, 36
 _CAP_SYS_ADMIN = 21
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -38,6 +38,14 @@ def unshare(flags: int) -> None:
 def setns(fd: int, kind: int) -> None:
     """Join the namespace that `fd` refers to."""
     _call("setns", ctypes.c_int(fd), ctypes.c_int(kind))
+
+
+def control_terminal(fd: int) -> None:
+    """Make the terminal `fd` the one that this session obeys."""
+    import fcntl  # only an exec with a terminal pays for these
+    import termios
+
+    fcntl.ioctl(fd, termios.TIOCSCTTY, 0)
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
@@ -99,6 +107,24 @@ def enter_user_namespace() -> None:
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
+
+
+def join_network(pid: int) -> None:
+    """Join the network namespace of a process of the same user's, and its user namespace if that takes one."""
+    network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if not may_administer():
+            users = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+            setns(users, NEWUSER)
+            os.close(users)
+        setns(network, NEWNET)
+    finally:
+        os.close(network)
+
+
+def may_be_joined() -> None:
+    """Let other processes of the same user join our namespaces, which having entered a user namespace forbids."""
+    _call("prctl", ctypes.c_int(_PR_SET_DUMPABLE), *[ctypes.c_ulong(n) for n in (1, 0, 0, 0)])
 
 
 def parents() -> dict[int, int]:

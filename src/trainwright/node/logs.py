@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import BinaryIO
 
 from trainwright.cluster.base import Session
 from trainwright.core.errors import BadRequest, NotFound
@@ -89,21 +90,26 @@ class Growth:
         self._changed = asyncio.Event()
 
 
-async def follow(folder: Path, container: str, growth: Growth, only: int | None = None) -> AsyncIterator[bytes]:
-    """Yield the logs of a container, of all its runs or of one, until it has ended and everything was read."""
+async def follow(
+    folder: Path, container: str, growth: Growth, only: int | None = None, lines: int | None = None
+) -> AsyncIterator[bytes]:
+    """Yield the logs of a container, of all its runs or of one, until it has ended and everything was read.
+
+    With `lines`, of each run only so many of the last lines there are now, and what comes after them.
+    """
     restart = only or 0
     while only is None or restart == only:
         while growth.begun < restart and not growth.ended:
             await growth.wait(60)
         if growth.begun < restart:
             return
-        async for chunk in _follow_one(log_path(folder, container, restart), restart, growth):
+        async for chunk in _follow_one(log_path(folder, container, restart), restart, growth, lines):
             yield chunk
         restart += 1
 
 
-async def _follow_one(path: Path, restart: int, growth: Growth) -> AsyncIterator[bytes]:
-    position, pause = 0, _FIRST_LOOK
+async def _follow_one(path: Path, restart: int, growth: Growth, lines: int | None) -> AsyncIterator[bytes]:
+    position, pause = last_lines(path, lines), _FIRST_LOOK
     while True:
         done = growth.over >= restart  # asked before reading: what is there after the end was there at the end
         async for chunk in read(path, position):
@@ -129,6 +135,36 @@ async def read(path: Path, position: int = 0) -> AsyncIterator[bytes]:
             await asyncio.sleep(0)  # a reader of a long log lets others have their turn
     finally:
         os.close(file)
+
+
+def last_lines(path: Path, lines: int | None) -> int:
+    """Return the position in a file from which on there are so many lines; 0 for all of them."""
+    if lines is None:
+        return 0
+    try:
+        with path.open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            return _line_start(file, end, lines)
+    except FileNotFoundError:
+        return 0
+
+
+def _line_start(file: BinaryIO, end: int, lines: int) -> int:
+    """Return where the last `lines` lines before `end` begin, reading backwards."""
+    if not lines:
+        return end
+    position, wanted = end, lines
+    while position:
+        start = max(0, position - CHUNK)
+        file.seek(start)
+        chunk = file.read(position - start)
+        at = len(chunk) - 1 if position == end else len(chunk)  # the newline at the very end begins no line
+        while (at := chunk.rfind(b"\n", 0, at)) >= 0:
+            wanted -= 1
+            if not wanted:
+                return start + at + 1
+        position = start
+    return 0
 
 
 def runs(folder: Path, container: str) -> list[int]:

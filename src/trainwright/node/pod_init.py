@@ -88,7 +88,7 @@ def _serve(channel: Channel, children: Children, place: Place) -> None:
             return
         for item in received:
             if "socket" in item.message:
-                answer_socket(item, channel)
+                _make_socket(item, channel)
             else:
                 _start(item, channel, place)
 
@@ -158,8 +158,7 @@ def _mount(place: Place) -> None:
         return
 
 
-def answer_socket(item: Received, channel: Channel) -> None:
-    """Make a TCP socket for the agent: it stays in the network it was made in."""
+def _make_socket(item: Received, channel: Channel) -> None:
     family = socket.AF_INET6 if item.message["socket"] == 6 else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as made:
         channel.send({"reply": item.message["id"]}, [made.fileno()])

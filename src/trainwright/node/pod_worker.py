@@ -11,18 +11,19 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from trainwright.cluster.base import Cluster
+from trainwright.cluster.base import Cluster, Session
 from trainwright.cluster.queue import Backoff
 from trainwright.core.errors import BadRequest, ClusterError, Conflict, HomeError, Invalid, NotFound
 from trainwright.core.objects import Object, moment, timestamp
 from trainwright.core.resources import POD
-from trainwright.node import environment, hosts, images, logs, sessions, volumes
+from trainwright.node import environment, hosts, images, logs, sessions, terminal, volumes
 from trainwright.node.base import Isolation, Mount, ProcessSpec, Sandbox, SandboxSpec, SpawnError
 from trainwright.node.container import ContainerRun, Place, resumed
 from trainwright.node.devices import Devices
@@ -109,8 +110,8 @@ class PodWorker:
         self._deleting.set()
         self._stop(0)
 
-    def shut_down(self) -> None:
-        """End the pod at once because its node stops."""
+    def shut_down(self, grace: float = 0) -> None:
+        """End the pod because its node stops: at once, or within its own grace if that is no longer than this one."""
         if not self._over.is_set():
             self._facts = replace(
                 self._facts,
@@ -118,7 +119,7 @@ class PodWorker:
                 reason="Terminated",
                 message="ended because its node stops",
             )
-        self._stop(0)
+        self._stop(min(grace, self._grace))
 
     async def run(self) -> None:
         """Run the pod and return when its object is gone."""
@@ -160,8 +161,8 @@ class PodWorker:
         state = self._view(container).state.get("waiting") or {}
         return str(state.get("reason") or "it has not begun")
 
-    async def exec(self, command: list[str], container: str, *, stdin: bool) -> sessions.ProcessSession:
-        """Start a command in a running container."""
+    async def exec(self, command: list[str], container: str, *, stdin: bool, tty: bool = False) -> Session:
+        """Start a command in a running container; with `tty` on a terminal of its own."""
         container = container or self.default_container()
         self._check_container(container)
         run = self._runs.get(container)
@@ -169,9 +170,20 @@ class PodWorker:
             raise BadRequest(f"container {container!r} of pod {self._meta['name']!r} is not running")
         spec = replace(run.command, argv=images.found(tuple(command), run.command.env))
         try:
+            if tty:
+                return await terminal.start(self._sandbox, spec)
             return await sessions.start(self._sandbox, spec, stdin=stdin)
         except SpawnError as error:
             raise BadRequest(f"container {container!r} of pod {self._meta['name']!r}: {error}") from error
+
+    async def connect(self, port: int) -> socket.socket:
+        """Return a socket connected to a port of the pod's own localhost; OSError if nobody listens."""
+        if self._sandbox is None:
+            raise BadRequest(f"pod {self._meta['name']!r} is not running")
+        try:
+            return await self._sandbox.connect(port, "127.0.0.1")
+        except ConnectionRefusedError:
+            return await self._sandbox.connect(port, "::1")
 
     async def refresh_volumes(self) -> None:
         """Write volumes again whose ConfigMaps, Secrets or labels have changed."""
@@ -318,7 +330,7 @@ class PodWorker:
             devices=self._devices.get(container["name"]),
             peers=self._node.hosts.peers(self._meta["namespace"]),
         )
-        argv = images.found(images.command(container, path, manifest), env)
+        argv = images.found(images.command(container, path, manifest), env, container.get("image", ""))
         mounts = volumes.mounts(container, path, self.pod, self._sources, manifest)
         cwd = container.get("workingDir") or self._node.cwd
         if container.get("workingDir"):

@@ -254,6 +254,7 @@ class PodSandbox:
             "cwd": spec.cwd or str(Path.cwd()),
             "mounts": mount_rows(spec.mounts),
             "leave_children": spec.leave_children,
+            "terminal": spec.terminal,
         }
 
     def pids(self) -> list[int]:
@@ -265,14 +266,15 @@ class PodSandbox:
 
     async def connect(self, port: int, host: str = "") -> socket.socket:
         """Return a non-blocking TCP socket connected to a port inside the pod; OSError if nobody listens."""
-        target = self._resolve(host)
+        target = self.find(host) if host else self.address
+        if not target:
+            raise OSError(ENOENT, f"no such host: {host!r} is not in the pod's /etc/hosts")
+        # A socket stays in the network it was made in, so the pod's init makes it.
         made = await self._orders.place(self._wire, {"socket": 6 if ":" in target else 4})
         return await connected(made, (target, port))
 
-    def _resolve(self, host: str) -> str:
+    def find(self, host: str) -> str | None:
         """Return the address of a host as this pod's own /etc/hosts has it."""
-        if not host or host == self.address:
-            return self.address
         for family in (socket.AF_INET, socket.AF_INET6):
             try:
                 socket.inet_pton(family, host)
@@ -284,7 +286,7 @@ class PodSandbox:
             address, *names = line.partition("#")[0].split() or [""]
             if host in names and ":" not in address:
                 return address
-        raise OSError(ENOENT, f"no such host: {host!r} is not in the pod's /etc/hosts")
+        return None
 
     async def close(self) -> None:
         """SIGKILL everything inside; returns when nothing is left."""
@@ -313,6 +315,8 @@ class Zygote:
     """The helper process and all that hangs on it. An async context manager: leaving it ends every pod."""
 
     def __init__(self, *, namespaces: bool) -> None:
+        self.neighbours: Sequence[int] | None = None
+        """Processes whose network is joined, the first that can be, if the network is to be shared at all."""
         self._namespaces = namespaces
         self._gone: dict[int, asyncio.Future[None]] = {}
         self._opened = 0
@@ -322,7 +326,7 @@ class Zygote:
     async def __aenter__(self) -> "Zygote":
         self._ready: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._wire = Wire(self._heard)
-        self._process = launch(self._wire.theirs, namespaces=self._namespaces)
+        self._process = launch(self._wire.theirs, namespaces=self._namespaces, neighbours=self.neighbours)
         self._wire.theirs.close()
         try:
             message = await self._ready
@@ -332,6 +336,11 @@ class Zygote:
             await self.__aexit__()
             raise
         return self
+
+    @property
+    def pid(self) -> int:
+        """Return the process by which others find this one's network."""
+        return self._process.pid
 
     async def __aexit__(self, *error: object) -> None:
         self._wire.close()
@@ -354,10 +363,6 @@ class Zygote:
         finally:
             os.close(fd)
             end.close()
-
-    async def connect(self, address: str, port: int) -> socket.socket:
-        """Return a socket of the cluster's network, connected to an address in it."""
-        return await connected(await self._orders.place(self._wire, {"socket": 4}), (address, port))
 
     async def listen(self, port: int) -> socket.socket:
         """Return a listening socket in the cluster's network."""
@@ -390,9 +395,12 @@ class Zygote:
         self._orders.cancel(_LOST)
 
 
-def launch(control: socket.socket, *, namespaces: bool, trial: bool = False) -> "subprocess.Popen[bytes]":
+def launch(
+    control: socket.socket, *, namespaces: bool, neighbours: Sequence[int] | None = None, trial: bool = False
+) -> "subprocess.Popen[bytes]":
     """Start the helper process with its end of the control socket."""
-    options = json.dumps({"control": control.fileno(), "namespaces": namespaces, "trial": trial})
+    wishes = {"namespaces": namespaces, "neighbours": neighbours, "trial": trial}
+    options = json.dumps({"control": control.fileno(), **wishes})
     return subprocess.Popen(
         # Isolated and without site: it needs nothing but the standard library, and starts in half the time.
         [sys.executable, "-I", "-S", "-c", _START, str(_PACKAGES), options],

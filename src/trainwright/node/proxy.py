@@ -3,12 +3,14 @@
 Pods under `net` have no route to the outside. The proxy listens on a socket that was made in their network and passed
 to the agent, and connects from where the agent is. It serves CONNECT (https) and plain http, which covers what pip,
 requests, urllib, curl and git do with the usual variables; raw TCP and UDP it does not.
+
+Programs ask it for other pods too, because no list of exceptions knows every name. Those are looked up as the asking
+pod would, and connected from inside it.
 """
 
 import asyncio
 import base64
 import contextlib
-import ipaddress
 import os
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -16,7 +18,8 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 PORT = 3128
-Dial = Callable[[str, int], Awaitable[socket.socket]]
+Inside = Callable[[str, str, int], Awaitable[socket.socket | None]]
+"""Given the asking pod's address, a host and a port: a socket connected to it, None if that is not among the pods."""
 _Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _HEAD_BYTES = 65536
@@ -29,12 +32,13 @@ _HOP_HEADERS = frozenset(("connection", "keep-alive", "proxy-authorization", "pr
 def proxy_environment(address: str, no_proxy: Iterable[str] = ()) -> dict[str, str]:
     """Return the variables that send a program's downloads to the proxy at `address` ("host:port").
 
-    `no_proxy` names what is reached directly: the pods' own names and range. Some programs read only one case.
+    `no_proxy` names what is reached directly: the pods' own names and range. Some programs read only one case. gRPC
+    would tunnel what ranks tell each other through the proxy; an empty `grpc_proxy` keeps it from that.
     """
     direct = ",".join(dict.fromkeys(("localhost", "127.0.0.1", "::1", *no_proxy)))
     url = f"http://{address}"
     values = {"http_proxy": url, "https_proxy": url, "no_proxy": direct}
-    return values | {name.upper(): value for name, value in values.items()}
+    return values | {name.upper(): value for name, value in values.items()} | {"grpc_proxy": ""}
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,6 @@ class Upstream:
     host: str
     port: int
     authorization: str = ""
-
-    @property
-    def header(self) -> str:
-        """Return the header line that a request to it needs, or nothing."""
-        return f"Proxy-Authorization: {self.authorization}\r\n" if self.authorization else ""
 
 
 def upstream(scheme: str, host: str, environ: Mapping[str, str]) -> Upstream | None:
@@ -72,18 +71,17 @@ def upstream(scheme: str, host: str, environ: Mapping[str, str]) -> Upstream | N
 
 
 class Proxy:
-    """Serves a listening socket until closed; `dial` connects to addresses of the pods' own range."""
+    """Serves a listening socket until closed; `inside` reaches what lies among the pods."""
 
     def __init__(
         self,
         listener: socket.socket,
         *,
-        dial: Dial | None = None,
-        pods: ipaddress.IPv4Network | ipaddress.IPv6Network | None = None,
+        inside: Inside | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._listener = listener
-        self._dial, self._pods = dial, pods
+        self._inside = inside
         self._environ = os.environ if environ is None else environ
         self._running: set[asyncio.Task[None]] = set()
 
@@ -112,59 +110,72 @@ class Proxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_HEAD_SECONDS):
-                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-            request, _, headers = head.partition("\r\n")
-            method, target, version = request.split(" ")
-            parts = urlsplit(f"//{target}" if method == "CONNECT" else target)
-            host, port = parts.hostname, parts.port or (443 if method == "CONNECT" else 80)
-            if not host or parts.scheme not in ("", "http"):
-                raise ValueError(target)
+                asked = Asked.read(await reader.readuntil(b"\r\n\r\n"))
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             return
         except ValueError:
-            await _refuse(
-                writer, "400 Bad Request", "this is a proxy: ask it for CONNECT host:port or http://host/path"
-            )
+            sentence = "this is a proxy: ask it for CONNECT host:port or http://host/path"
+            await _refuse(writer, "400 Bad Request", sentence)
             return
-        secure = method == "CONNECT"
-        via = upstream("https" if secure else "http", host, self._environ)
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                far = await self._connect(via.host if via else host, via.port if via else port)
+                via, far = await self._connect(asked, writer.get_extra_info("peername")[0])
         except (OSError, TimeoutError) as error:
-            await _refuse(writer, "502 Bad Gateway", f"{host}:{port} cannot be reached from the host: {error}")
+            await _refuse(writer, "502 Bad Gateway", f"{asked.host}:{asked.port} cannot be reached: {error}")
             return
         try:
-            if via:
-                far[1].write(f"{request}\r\n{via.header}{_kept(headers, secure=secure)}".encode("latin-1"))
-            elif secure:
+            if asked.tunnel and not via:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             else:
-                path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-                far[1].write(f"{method} {path} {version}\r\n{_kept(headers, secure=False)}".encode("latin-1"))
+                far[1].write(asked.passed_on(via))
             await _relay((reader, writer), far)
         finally:
             far[1].close()
 
-    async def _connect(self, host: str, port: int) -> _Stream:
-        if self._dial and self._pods and _within(host, self._pods):
-            return await asyncio.open_connection(sock=await self._dial(host, port))
-        return await asyncio.open_connection(host, port)
+    async def _connect(self, asked: "Asked", source: str) -> tuple[Upstream | None, _Stream]:
+        near = await self._inside(source, asked.host, asked.port) if self._inside else None
+        if near:
+            return None, await asyncio.open_connection(sock=near)
+        via = upstream("https" if asked.tunnel else "http", asked.host, self._environ)
+        host, port = (via.host, via.port) if via else (asked.host, asked.port)
+        return via, await asyncio.open_connection(host, port)
 
 
-def _within(host: str, pods: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
-    try:
-        return ipaddress.ip_address(host) in pods
-    except ValueError:
-        return False
+@dataclass(frozen=True)
+class Asked:
+    """A request to the proxy: a tunnel to a host, or a plain request to pass on."""
 
+    tunnel: bool
+    host: str
+    port: int
+    line: str
+    """The first line as it came, for a proxy like us."""
+    own_line: str
+    """The first line as the host itself wants it."""
+    headers: tuple[str, ...]
 
-def _kept(headers: str, *, secure: bool) -> str:
-    """Return the headers that are meant for the other end; plain requests are one per connection."""
-    lines = [
-        line for line in headers.split("\r\n") if line and line.partition(":")[0].strip().lower() not in _HOP_HEADERS
-    ]
-    return "".join(f"{line}\r\n" for line in (*lines, *(() if secure else ("Connection: close",)))) + "\r\n"
+    @classmethod
+    def read(cls, head: bytes) -> "Asked":
+        """Read a request; ValueError if it is none for a proxy."""
+        line, *headers = head.decode("latin-1").rstrip("\r\n").split("\r\n")
+        method, target, version = line.split(" ")
+        tunnel = method == "CONNECT"
+        parts = urlsplit(f"//{target}" if tunnel else target)
+        if not parts.hostname or parts.scheme not in ("", "http"):
+            raise ValueError(target)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        port = parts.port or (443 if tunnel else 80)
+        return cls(tunnel, parts.hostname, port, line, f"{method} {path} {version}", tuple(headers))
+
+    def passed_on(self, via: Upstream | None) -> bytes:
+        """Return the request as the next in line should get it; plain requests are one per connection."""
+        lines = [self.line if via else self.own_line]
+        if via and via.authorization:
+            lines.append(f"Proxy-Authorization: {via.authorization}")
+        lines += [header for header in self.headers if header.partition(":")[0].strip().lower() not in _HOP_HEADERS]
+        if not self.tunnel:
+            lines.append("Connection: close")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
 async def _refuse(writer: asyncio.StreamWriter, status: str, problem: str) -> None:

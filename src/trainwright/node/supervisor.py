@@ -14,7 +14,7 @@ import stat
 
 from trainwright.node import linux, mounts
 from trainwright.node.channel import Channel, unpack
-from trainwright.node.trees import Children, end_all, reap
+from trainwright.node.trees import Children, end_all, reap, release_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,18 +77,15 @@ def _become(spec: Message, stdio: Sequence[int | None], channel: Channel) -> Non
     """Turn into the command. What is raised here is told to the user as it is."""
     linux.die_with_parent()
     os.setsid()
-    signal.set_wakeup_fd(-1)
-    for each in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        try:
-            signal.signal(each, signal.SIG_DFL)
-        except OSError:  # a number the C library keeps for itself
-            continue
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    release_signals()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     # The kernel adds the sender's process id, translated for the agent: the one the host knows.
     channel.send({"pid": os.getpid()})
     nothing = os.open(os.devnull, os.O_RDWR)
     for number, fd in enumerate(stdio):
         os.dup2(nothing if fd is None else fd, number)
+    if spec["terminal"]:
+        linux.control_terminal(0)
     folder = spec["cwd"]
     try:
         os.chdir(folder)

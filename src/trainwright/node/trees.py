@@ -47,6 +47,23 @@ class Children:
         return control.fileno() in ready
 
 
+def forget_signals() -> None:
+    """Handle every signal in the usual way, whatever whoever started us had set."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except OSError:  # a number the C library keeps for itself
+            continue
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def release_signals() -> None:
+    """Take back what `Children` has set, before another program takes over."""
+    signal.set_wakeup_fd(-1)
+    for number in (*_LEFT_ALONE, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def fork(task: Callable[[], None]) -> int:
     """Fork a child that does `task` and ends; return its process id."""
     child = os.fork()

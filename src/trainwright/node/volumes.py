@@ -52,9 +52,14 @@ def references(pod: Object) -> Iterator[Reference]:
                     yield kind, _object_name(source[key])
 
 
+_UNASKED = "kube-api-access-"
+
+
 def left_out(pod: Object) -> Iterator[str]:
-    """Yield what a pod's volumes will lack, in words."""
+    """Yield what a pod's volumes will lack, in words; not of the volume that an API server gives every pod unasked."""
     for volume in pod["spec"].get("volumes") or ():
+        if volume["name"].startswith(_UNASKED):
+            continue
         for source in _projections(volume):
             if "serviceAccountToken" in source:
                 path = source["serviceAccountToken"].get("path", "token")

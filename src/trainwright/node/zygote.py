@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import socket
 import sys
 
@@ -21,12 +22,13 @@ from trainwright.node import linux, pod_init
 from trainwright.node.channel import Channel, Received, pack
 from trainwright.node.netlink import LOOPBACK, Netlink
 from trainwright.node.pod_init import Failure, Place
-from trainwright.node.trees import Children, end_all, fork, reap
+from trainwright.node.trees import Children, end_all, forget_signals, fork, reap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from trainwright.node.channel import Message
 
+_BRIDGE = "br0"
 _PROC = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
 _RESOLVER = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
 
@@ -35,13 +37,15 @@ def main(arguments: str) -> None:
     """Launch a zygote; `arguments` is JSON: the control socket, and what kind of isolation is wanted."""
     options = json.loads(arguments)
     linux.rename("trainwright")
+    forget_signals()
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # who closes a socket is noticed by the error, not by dying of it
     control = socket.socket(fileno=options["control"])
     os.set_inheritable(control.fileno(), False)
     channel = Channel(control)
     place = Place()
     try:
         if options["namespaces"]:
-            place.pids = _enter_cluster()
+            place.pids = _enter_cluster(options["neighbours"])
         linux.adopt_orphans()
         zygote = fork(lambda: _be_zygote(place, channel, namespaces=options["namespaces"], trial=options["trial"]))
     except Failure as failure:
@@ -73,14 +77,17 @@ def _be_zygote(place: Place, channel: Channel, *, namespaces: bool, trial: bool)
             end_all()
 
 
-def _enter_cluster() -> bool:
-    """Make the namespaces of the cluster; return whether pids can be private too."""
+def _enter_cluster(neighbours: list[int] | None) -> bool:
+    """Make the namespaces of the cluster, or join a neighbour's network; return whether pids can be private too."""
     step = "user namespace"
     try:
-        if not linux.may_administer():
-            linux.enter_user_namespace()
-        step = "network namespace"
-        linux.unshare(linux.NEWNET)
+        if not any(_joined(pid) for pid in neighbours or ()):
+            if not linux.may_administer():
+                linux.enter_user_namespace()
+            step = "network namespace"
+            linux.unshare(linux.NEWNET)
+        if neighbours is not None:
+            linux.may_be_joined()
         step = "mount namespace"
         linux.unshare(linux.NEWNS)
         step = "mount"
@@ -90,6 +97,14 @@ def _enter_cluster() -> bool:
     if not _proc_can_be_fresh():
         return False
     linux.unshare(linux.NEWPID)
+    return True
+
+
+def _joined(neighbour: int) -> bool:
+    try:
+        linux.join_network(neighbour)
+    except OSError:  # it has ended meanwhile
+        return False
     return True
 
 
@@ -113,11 +128,16 @@ def _proc_can_be_fresh() -> bool:
 
 
 def _make_bridge() -> int:
+    """Return the bridge of the cluster's network; one that was joined has it already."""
+    try:
+        return socket.if_nametoindex(_BRIDGE)
+    except OSError:
+        pass
     try:
         netlink = Netlink()
         netlink.up(LOOPBACK)
-        netlink.add_bridge("br0")
-        index = socket.if_nametoindex("br0")
+        netlink.add_bridge(_BRIDGE)
+        index = socket.if_nametoindex(_BRIDGE)
         netlink.add_address(index, pod_init.GATEWAY, pod_init.PREFIX)
         netlink.up(index)
         netlink.forward(index)
@@ -186,8 +206,6 @@ def _serve(place: Place, channel: Channel) -> None:
         for item in received:
             if "listen" in item.message:
                 _listen(item, channel)
-            elif "socket" in item.message:
-                pod_init.answer_socket(item, channel)
             else:
                 number = item.message["open"]
                 child = _fork_pod(place, item.fds, [channel])

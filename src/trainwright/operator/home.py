@@ -24,11 +24,10 @@ from trainwright.desired import Settings
 from trainwright.frameworks.base import HostNames
 from trainwright.inpod import wait_for
 from trainwright.kinds import KINDS
-from trainwright.node import machine, proxy
-from trainwright.node.base import Isolation
+from trainwright.node import machine
 from trainwright.node.isolation import choose
 from trainwright.node.kubelet import Kubelet, KubeletOptions
-from trainwright.node.net import NetIsolation
+from trainwright.node.way_out import way_out
 from trainwright.operator.loop import Operator
 from trainwright.operator.loopback import LoopbackNet
 from trainwright.workloads.garbage import GarbageCollector
@@ -37,8 +36,6 @@ from trainwright.workloads.scheduler import Scheduler
 RESOURCES = (*BUILT_IN, *(kind.resource for kind in KINDS))
 JOURNAL = "journal.sqlite"
 NODE_NAME = "local"
-DIRECT = ("10.77.0.0/16", ".svc", ".cluster.local")
-"""What pods reach without the proxy: each other."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ async def local_home(options: HomeOptions) -> AsyncIterator[LocalHome]:
         net = HostNames() if isolation.name == "net" else stack.enter_context(LoopbackNet())
         settings = Settings(net, "trainwright", (sys.executable, "-I", str(wait_for.__file__)))
         await stack.enter_async_context(isolation)
-        environment = {**options.environment, **await _way_out(isolation, stack)}
+        environment = {**options.environment, **await way_out(isolation, stack)}
         node = KubeletOptions(
             NODE_NAME,
             options.run_dir,
@@ -116,15 +113,6 @@ async def _running(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         finally:
             for task in tasks:
                 task.cancel()
-
-
-async def _way_out(isolation: Isolation, stack: AsyncExitStack) -> dict[str, str]:
-    """Serve downloads to pods that have no route to the outside, and return the variables that say where."""
-    if not isinstance(isolation, NetIsolation):
-        return {}
-    listener, address = await isolation.listen(proxy.PORT)
-    await stack.enter_async_context(proxy.Proxy(listener, inside=isolation.inside))
-    return proxy.proxy_environment(f"{address}:{proxy.PORT}", DIRECT)
 
 
 def _admission(*, lenient: bool) -> Callable[[Resource, Object, Object | None], Object]:

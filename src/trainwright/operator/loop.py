@@ -242,12 +242,17 @@ class _Overlay:
     def add(self, trace: Trace, moment: float) -> None:
         """Remember what a round did."""
         self.written = trace.job or self.written
-        self.created.update({obj["metadata"]["uid"]: (obj, moment) for obj in trace.created})
+        self.created.update({obj["metadata"]["uid"]: (_slim(obj), moment) for obj in trace.created})
         self.deleted.update(dict.fromkeys(trace.deleted, moment))
 
     def _expire(self, moment: float) -> None:
         self.created = {uid: kept for uid, kept in self.created.items() if moment - kept[1] < _FORGET_AFTER}
         self.deleted = {uid: since for uid, since in self.deleted.items() if moment - since < _FORGET_AFTER}
+
+
+def _slim(obj: Object) -> Object:
+    """Return a pod without its spec: nobody asks for that, and there are thousands while many jobs start at once."""
+    return {name: value for name, value in obj.items() if name != "spec"} if obj["kind"] == "Pod" else obj
 
 
 def _is_newer(written: Object, cached: Object) -> bool:

@@ -73,6 +73,8 @@ async def reconcile_once(
             return None
         said.debug("status written")
     await _Actor(cluster, kind, job, now, events, trace, said).act(decision.actions)
+    if trace.created or trace.deleted:
+        said.info("objects brought in line", created=len(trace.created), deleted=len(trace.deleted))
     return trace.look_again
 
 
@@ -166,7 +168,7 @@ class _Actor:
             await self._events.emit(self._job, Emit(f"FailedCreate{wanted.kind}", f"{wanted.name}: {error}", "Warning"))
             raise
         self._trace.created.append(created)
-        self._log.info("created", object=wanted)
+        self._log.debug("created", object=wanted)
 
     async def _there(self, wanted: Ref) -> Object | None:
         """Return the object that already has the name, if it is ours and only our cache did not know."""
@@ -188,7 +190,7 @@ class _Actor:
         except (NotFound, Conflict):  # gone, or already another of that name: what was to go has gone
             self._log.debug("was gone", object=name)
         else:
-            self._log.info("deleted", object=name)
+            self._log.debug("deleted", object=name)
         if action.uid:
             self._trace.deleted.append(action.uid)
 
@@ -199,7 +201,7 @@ class _Actor:
         except NotFound:
             self._log.debug("was gone", object=name)
         else:
-            self._log.info("changed", object=name)
+            self._log.debug("changed", object=name)
 
     def _row(self, name: Ref) -> Resource:
         for row in self._rows:

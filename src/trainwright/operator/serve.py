@@ -5,6 +5,7 @@ The first signal ends it in good order: no round begins any more, those under wa
 """
 
 import asyncio
+import gc
 import signal
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -49,6 +50,7 @@ class Options:
 
 async def serve(options: Options) -> None:
     """Run the operator until SIGTERM or SIGINT."""
+    _spare_the_collector()
     measures = Measures()
     async with KubernetesCluster.from_config(options.kubeconfig, options.context, shapes={POD: PodView}) as cluster:
         cluster.rest.heard = measures.called
@@ -66,6 +68,12 @@ async def serve(options: Options) -> None:
             with _signals(stopping):
                 await until_stopped(_operate(cluster, operator, options), operator, stopping)
     log.info("operator stopped")
+
+
+def _spare_the_collector() -> None:
+    """Have Python look for cycles less often: our caches are large and have none, and looking took 12 % of the CPU."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 async def _operate(cluster: Cluster, operator: Operator, options: Options) -> None:
