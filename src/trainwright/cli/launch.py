@@ -24,6 +24,7 @@ from trainwright.cli.view import JobKey, View, container_name, key_of
 from trainwright.cli.words import span
 from trainwright.core.objects import Object, timestamp
 from trainwright.kinds import KINDS, kind_of
+from trainwright.node.base import Trial
 from trainwright.operator import log
 from trainwright.operator.home import HomeOptions, LocalHome, local_home
 
@@ -41,6 +42,7 @@ class Wishes:
     """How the user wants the home to be."""
 
     isolation: Literal["auto", "net", "ports"] = "auto"
+    attempt: Callable[[], Trial] | None = None
     cpu: str | None = None
     memory: str | None = None
     gpu: str | None = None
@@ -137,6 +139,7 @@ class _Run:
         return HomeOptions(
             run_dir=self._folder.path,
             isolation=wishes.isolation,
+            attempt=wishes.attempt,
             cpu=wishes.cpu,
             memory=wishes.memory,
             gpu=wishes.gpu,

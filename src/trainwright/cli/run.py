@@ -1,7 +1,7 @@
 """`tw run FILE`: run the jobs of a manifest on this machine, wait for them, and leave with the culprit's exit code."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
@@ -53,6 +53,38 @@ def command(
     tw run job.yaml --set spec.pytorchReplicaSpecs.Worker.replicas=3
     tw run job.yaml --timeout 5m -o json > job.json
     """  # noqa: D301 - click reads \b as "leave these lines alone"
+    import contextlib
+
+    from trainwright.node.isolation import NetTrial
+
+    # The trial goes on in a process of its own while everything else is imported.
+    with contextlib.nullcontext() if isolation == "ports" else NetTrial() as trial:
+        return _run(
+            file,
+            sets,
+            namespace,
+            output,
+            quiet=quiet,
+            isolation=isolation,
+            attempt=trial.result if trial else None,
+            cpu=cpu,
+            memory=memory,
+            gpu=gpu,
+            timeout=timeout,
+            lenient=lenient,
+        )
+
+
+def _run(
+    file: str,
+    sets: tuple[Setting, ...],
+    namespace: str | None,
+    output: str | None,
+    *,
+    quiet: bool,
+    lenient: bool,
+    **wishes: Any,
+) -> int:
     import asyncio
     import os
     import sys
@@ -64,17 +96,8 @@ def command(
 
     loaded = load(file, sets, namespace, lenient=lenient)
     screen = Screen(logs=2 if output else 1, quiet=quiet)
-    wishes = Wishes(
-        isolation=isolation,
-        cpu=cpu,
-        memory=memory,
-        gpu=gpu,
-        timeout=timeout,
-        environment=dict(os.environ),
-        cwd=Path.cwd(),
-        lenient=lenient,
-    )
-    result = asyncio.run(launch(loaded, wishes, screen))
+    wanted = Wishes(**wishes, environment=dict(os.environ), cwd=Path.cwd(), lenient=lenient)
+    result = asyncio.run(launch(loaded, wanted, screen))
     if output:
         objects = result.jobs
         sys.stdout.write(dump(objects[0] if len(objects) == 1 else as_list(objects), output))

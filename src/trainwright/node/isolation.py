@@ -66,24 +66,41 @@ def choose(
 
 def try_net() -> Trial:
     """Make one pod in namespaces and say how far that went."""
-    if not sys.platform.startswith("linux"):
-        return Trial(False, f"namespaces are a feature of Linux, and this is {sys.platform}")
-    ours, theirs = socket.socketpair()
-    with ours:
-        with theirs:
-            process = launch(theirs, namespaces=True, trial=True)
-        ours.settimeout(_TRIAL_SECONDS)
+    with NetTrial() as attempt:
+        return attempt.result()
+
+
+class NetTrial:
+    """One pod made in namespaces by a helper process; it begins at once, while the caller may do other things."""
+
+    def __init__(self) -> None:
+        self._answer: socket.socket | None = None
+        if sys.platform.startswith("linux"):
+            self._answer, theirs = socket.socketpair()
+            with theirs:
+                self._helper = launch(theirs, namespaces=True, trial=True)
+
+    def __enter__(self) -> "NetTrial":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._answer is not None:
+            self._answer.close()
+            self._helper.kill()
+            self._helper.wait()
+
+    def result(self) -> Trial:
+        """Wait for the end of the trial and say how far it went."""
+        if self._answer is None:
+            return Trial(False, f"namespaces are a feature of Linux, and this is {sys.platform}")
+        self._answer.settimeout(_TRIAL_SECONDS)
         try:
-            received = Channel(ours).receive()
+            received = Channel(self._answer).receive()
         except TimeoutError:
-            process.kill()
             return Trial(False, f"the trial did not end within {_TRIAL_SECONDS:g} s")
-        finally:
-            ours.close()
-            process.wait()
-    if not received:
-        return Trial(False, "the trial ended without a word")
-    return _judge(received[0].message)
+        if not received:
+            return Trial(False, "the trial ended without a word")
+        return _judge(received[0].message)
 
 
 def _judge(said: Message) -> Trial:

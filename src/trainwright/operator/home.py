@@ -25,6 +25,7 @@ from trainwright.frameworks.base import HostNames
 from trainwright.inpod import wait_for
 from trainwright.kinds import KINDS
 from trainwright.node import machine
+from trainwright.node.base import Trial
 from trainwright.node.isolation import choose
 from trainwright.node.kubelet import Kubelet, KubeletOptions
 from trainwright.node.way_out import way_out
@@ -44,6 +45,8 @@ class HomeOptions:
 
     run_dir: Path
     isolation: Literal["auto", "net", "ports"] = "auto"
+    attempt: Callable[[], Trial] | None = None
+    """Where the result of a trial that was begun earlier comes from; None: one is made."""
     cpu: str | None = None
     memory: str | None = None
     gpu: str | None = None
@@ -76,7 +79,7 @@ class LocalHome:
 @asynccontextmanager
 async def local_home(options: HomeOptions) -> AsyncIterator[LocalHome]:
     """Open a home; leaving it ends every process that was started in it."""
-    isolation, notice = choose(options.isolation)
+    isolation, notice = choose(options.isolation, options.attempt)
     async with AsyncExitStack() as stack:
         journal = stack.enter_context(Journal.open(options.run_dir / JOURNAL, on_error=options.on_notice))
         cluster = MemoryCluster(RESOURCES, admit=_admission(lenient=options.lenient), now=_now, journal=journal)
