@@ -270,12 +270,12 @@ def lead(options: argparse.Namespace, listener: socket.socket, least: int, most:
     weights: list[float] = state["weights"]
     worlds: list[int] = state["worlds"]  # the world size of every step done: its length is the count
     losses: list[float] = state["losses"]
-    print(f"rank 0 starts after step {len(worlds)}", flush=True)
     hub = Hub([])
     while len(worlds) < options.steps:
         welcome(hub, listener, least, most)
         step, world = len(worlds) + 1, len(hub.members) + 1
         if hub.changed:
+            print(f"rank 0 of {world} starts after step {step - 1}", flush=True)
             hub.place(weights, step)
         sums = hub.collect(work(weights, step, 0, world))
         if hub.changed:

@@ -1,15 +1,14 @@
 """Real runs: a marked environment, `tw` in a process of its own, the home in this process, torch where it is."""
 
 import os
-import subprocess
-import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.e2e import processes
-from tests.e2e.running import Running, Start, tw
+from tests.e2e.running import AsPlainUser, Running, Start, tw
+from tests.plain_user import plain_user_command
 
 REPEAT = 5 if os.environ.get("TRAINWRIGHT_SOAK") else 1
 
@@ -19,19 +18,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if REPEAT > 1:
         metafunc.fixturenames.append("turn")
         metafunc.parametrize("turn", range(REPEAT))
-
-
-@pytest.fixture(scope="session")
-def torch_python(root: Path) -> Path:
-    """Return the Python that has torch. Without it CI fails; elsewhere the test is skipped, and says so."""
-    asked = [sys.executable, str(root / "tools" / "frameworks.py"), "--path", "torch"]
-    python = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip())
-    if not (python.parent.parent / ".ready").exists():
-        words = f"torch is not installed at {python}; `make frameworks` installs it"
-        if os.environ.get("CI") == "true":
-            pytest.fail(words, pytrace=False)
-        pytest.skip(f"NOTHING WAS TESTED HERE: {words}")
-    return python
 
 
 @pytest.fixture
@@ -58,10 +44,22 @@ def start(environment: dict[str, str], root: Path) -> Iterator[Start]:
     """Return what starts `tw` with some words, in the repository's root; it is ended with the test."""
     runs: list[Running] = []
 
-    def started(*words: str, prefix: tuple[str, ...] = (), cwd: Path = root) -> Running:
-        runs.append(Running([*prefix, *tw(*words)], environment, cwd))
+    def started(*words: str, wrap: Callable[[list[str]], list[str]] = list, cwd: Path = root) -> Running:
+        runs.append(Running(wrap(tw(*words)), environment, cwd))
         return runs[-1]
 
     yield started
     for run in runs:
         run.stop()
+
+
+@pytest.fixture
+def as_plain_user(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> AsPlainUser:
+    """Return what makes a command one of a user without privileges, who can also reach some further files."""
+    home = tmp_path_factory.mktemp("plain")
+    environment["CHECKPOINTS"] = str(home / "checkpoints")
+
+    def wrapper(*reach: Path) -> Callable[[list[str]], list[str]]:
+        return lambda words: plain_user_command(words, home=home, reach=reach)
+
+    return wrapper

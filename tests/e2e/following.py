@@ -1,13 +1,12 @@
 """Reads the logs of a home while it runs: every line of every run of every rank, with the pod that printed it."""
 
 import asyncio
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-STEP = re.compile(r"^step (\d+) loss (\S+) world (\d+) time (\S+)$")
+from trainwright.cli.training import Step, steps
 
 
 @dataclass(frozen=True)
@@ -18,22 +17,6 @@ class Line:
     pod: str
     restart: int
     text: str
-
-
-@dataclass(frozen=True)
-class Step:
-    """One training step, as rank 0 of the moment has told it."""
-
-    number: int
-    loss: float
-    world: int
-    time: float
-
-    @classmethod
-    def read(cls, text: str) -> "Step | None":
-        """Return the step a line tells of, if it tells of one."""
-        found = STEP.match(text)
-        return cls(int(found[1]), float(found[2]), int(found[3]), float(found[4])) if found else None
 
 
 @dataclass
@@ -59,8 +42,7 @@ class Follower:
 
     def steps(self, namespace: str = "default") -> list[Step]:
         """Return the steps that were told so far, in the order of their time."""
-        steps = (Step.read(line.text) for line in self.lines if line.namespace == namespace)
-        return sorted(filter(None, steps), key=lambda step: step.time)
+        return steps(line.text for line in self.lines if line.namespace == namespace)
 
     async def until(self, what: Callable[["Follower"], object], seconds: float, meaning: str) -> None:
         """Wait until something can be seen in the lines; fail with the last of them if it cannot."""
@@ -93,10 +75,9 @@ async def recovery(follower: Follower, harm: Callable[[], None], seconds: float 
     harm()
 
     def again(seen: Follower) -> Step | None:
-        begun = [line.text for line in seen.lines[known:]]
-        starts = [number for number, text in enumerate(begun) if text.startswith("rank 0 ")]
-        steps = [Step.read(text) for text in begun[starts[0] :]] if starts else []
-        return next(filter(None, steps), None)
+        texts = [line.text for line in seen.lines[known:]]
+        start = next((number for number, text in enumerate(texts) if text.startswith("rank 0 ")), len(texts))
+        return next(iter(steps(texts[start:])), None)
 
     await follower.until(again, seconds, "training again")
     step = again(follower)

@@ -108,3 +108,4 @@ def tw(*words: str) -> list[str]:
 
 
 Start = Callable[..., Running]
+AsPlainUser = Callable[..., Callable[[list[str]], list[str]]]

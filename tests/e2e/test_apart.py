@@ -42,6 +42,7 @@ heard = [None] * dist.get_world_size()
 dist.all_gather_object(heard, os.environ["TEAM"])
 print("heard", *heard, flush=True)
 dist.barrier()
+dist.destroy_process_group()
 """
 
 

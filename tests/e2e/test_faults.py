@@ -27,9 +27,9 @@ if os.fork():
 os.closerange(0, 3)
 time.sleep(600)
 """
-STUBBORN = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
-)
+READY = "print('ready', flush=True)"
+PATIENT = f"import time; {READY}; time.sleep(600)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {PATIENT}"
 
 
 def job(folder: Path, code: str, *, workers: int = 1, name: str = "fault", **spec: object) -> str:
@@ -88,8 +88,7 @@ def test_a_second_ctrl_c_kills_at_once(start: Start, tmp_path: Path, isolation: 
 
 @ISOLATIONS
 def test_ctrl_c_ends_ranks_that_listen_at_once(start: Start, tmp_path: Path, isolation: str) -> None:
-    file = job(tmp_path, "import time; print('ready', flush=True); time.sleep(600)")
-    run = start("run", file, "--isolation", isolation)
+    run = start("run", job(tmp_path, PATIENT), "--isolation", isolation)
     both_ready(run)
     asked = time.monotonic()
     run.interrupt()
@@ -101,8 +100,7 @@ def test_ctrl_c_ends_ranks_that_listen_at_once(start: Start, tmp_path: Path, iso
 
 @ISOLATIONS
 def test_sigterm_cancels(start: Start, tmp_path: Path, isolation: str) -> None:
-    file = job(tmp_path, "import time; print('ready', flush=True); time.sleep(600)")
-    run = start("run", file, "--isolation", isolation)
+    run = start("run", job(tmp_path, PATIENT), "--isolation", isolation)
     both_ready(run)
     run.signal(signal.SIGTERM)
 
@@ -112,11 +110,10 @@ def test_sigterm_cancels(start: Start, tmp_path: Path, isolation: str) -> None:
 
 @ISOLATIONS
 def test_kill_9_of_tw_run_leaves_nothing(start: Start, tmp_path: Path, isolation: str) -> None:
-    daemon = DAEMON.replace(
-        "time.sleep(0.2)\n    raise SystemExit", "print('ready', flush=True); time.sleep(600)\n    exit"
-    )
+    daemon = DAEMON.replace("time.sleep(0.2)", "time.sleep(600)").replace("os.closerange", READY + "; os.closerange")
     run = start("run", job(tmp_path, daemon, workers=3), "--isolation", isolation)
     both_ready(run)
+    assert len(processes.marked(run.mark, HOSTNAME="fault-worker-0")) >= 2, "the rank and its daemon can be seen"
     run.signal(signal.SIGKILL)
 
     assert run.wait() == -signal.SIGKILL

@@ -53,7 +53,9 @@ def test_eight_ranks_print_a_million_lines_and_exit_at_once(
         for number, line in enumerate(run.stdout):
             if number % 10_000 == 0:
                 memory.append(processes.resident(run.pid))
-            _, _, words = line.partition("| ")
+            who, _, words = line.partition("| ")
+            if "/init-" in who:  # a worker that had to wait for its master's name says so
+                continue
             rank = words[5:6]
             n = following[rank]
             if words != f"rank {rank} line {n} {'x' * (n % 60)} end\n" and len(wrong) < 10:

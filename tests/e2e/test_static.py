@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.e2e.running import Running, Start
+from tests.e2e.running import AsPlainUser, Running, Start
 
 pytestmark = pytest.mark.e2e
 
@@ -29,7 +29,7 @@ def check_training(run: Running, steps: int = 20) -> None:
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("torch_environment")
-@pytest.mark.parametrize("isolation", ["net", "ports"])
+@pytest.mark.parametrize("isolation", ["auto", "ports"])
 def test_torch(start: Start, isolation: str) -> None:
     run = start("run", TORCH, "--isolation", isolation)
 
@@ -37,7 +37,24 @@ def test_torch(start: Start, isolation: str) -> None:
     check_training(run)
 
 
-@pytest.mark.parametrize("isolation", ["auto", "net", "ports"])
+@pytest.mark.torch
+@pytest.mark.usefixtures("torch_environment")
+def test_torch_as_a_plain_user(start: Start, as_plain_user: AsPlainUser, torch_python: Path) -> None:
+    run = start("run", TORCH, "--isolation", "net", wrap=as_plain_user(torch_python))
+
+    assert run.wait(100) == 0, run.tail()
+    check_training(run)
+
+
+@pytest.mark.parametrize("isolation", ["net", "ports"])
+def test_light_as_a_plain_user(start: Start, as_plain_user: AsPlainUser, isolation: str) -> None:
+    run = start("run", LIGHT, "--isolation", isolation, wrap=as_plain_user())
+
+    assert run.wait() == 0, run.tail()
+    check_training(run)
+
+
+@pytest.mark.parametrize("isolation", ["auto", "ports"])
 def test_light(start: Start, isolation: str) -> None:
     run = start("run", LIGHT, "--isolation", isolation)
 

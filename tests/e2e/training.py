@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Literal, cast
 
 from tests.e2e import processes
-from tests.e2e.following import Follower, Step, recovery
+from tests.e2e.following import Follower, recovery
 
+from trainwright.cli.training import Step
 from trainwright.cluster.base import Change
 from trainwright.cluster.memory import MemoryCluster
 from trainwright.core.objects import Object, at, key, nest
