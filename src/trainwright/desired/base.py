@@ -1,7 +1,7 @@
 """Settings, Desired, Injection: what a home gives, what a job should have, and why each added field is there."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trainwright import __version__
 from trainwright.core.objects import Object
@@ -16,9 +16,16 @@ class Settings:
     wait_image: str
     wait_command: tuple[str, ...]
     """Runs `inpod/wait_for.py`; ``--host`` and ``--seconds`` are added."""
+    wait_resources: Object = field(default_factory=dict)
+    """What such a step asks for; nothing where it costs nothing, so that small jobs fit small machines."""
 
 
-KUBERNETES = Settings(HostNames(), f"trainwright:{__version__}", ("python", "-m", "trainwright.inpod.wait_for"))
+KUBERNETES = Settings(
+    HostNames(),
+    f"trainwright:{__version__}",
+    ("python", "-m", "trainwright.inpod.wait_for"),
+    {"requests": {"cpu": "50m", "memory": "16Mi"}, "limits": {"cpu": "100m", "memory": "64Mi"}},
+)
 """The objects as a cluster gets them, which is also what `tw render` shows."""
 
 

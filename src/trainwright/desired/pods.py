@@ -202,8 +202,5 @@ def _step(wait: WaitFor, source: str, template: Object, settings: Settings, note
         "image": settings.wait_image,
         "imagePullPolicy": "IfNotPresent",
         "command": [*settings.wait_command, "--host", wait.host, "--seconds", str(wait.seconds)],
-        "resources": {
-            "requests": {"cpu": "50m", "memory": "16Mi"},
-            "limits": {"cpu": "100m", "memory": "64Mi"},
-        },
+        "resources": settings.wait_resources,
     }

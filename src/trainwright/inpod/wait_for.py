@@ -11,7 +11,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-PAUSE = 0.5
+PAUSES = (0.02, 0.5)
+"""From the first pause to the longest: a name mostly resolves at once or soon."""
+FIRST_WORD = 1.0
 SAY_EVERY = 5.0
 
 
@@ -26,7 +28,8 @@ def wait(
 ) -> int:
     """Return 0 once `host` resolves, 1 when it has not after `seconds`."""
     start = clock()
-    next_word = start
+    next_word = start + FIRST_WORD
+    pause, longest = PAUSES
     while True:
         try:
             resolve(host)
@@ -41,7 +44,8 @@ def wait(
         if now >= next_word:
             next_word = now + SAY_EVERY
             say(f"waiting for the name {host} to resolve, {max(seconds - (now - start), 0):.0f} s left")
-        sleep(min(PAUSE, max(seconds - (now - start), 0.01)))
+        sleep(min(pause, max(seconds - (now - start), 0.01)))
+        pause = min(2 * pause, longest)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
