@@ -24,7 +24,7 @@ def test_quantities_are_exact(text, value):
     assert str(quantity.parse(text).normalize()) == str(quantity.parse(value).normalize())
 
 
-@pytest.mark.parametrize("text", ["", "abc", "1 Gi", " 5", "5\n", "\u0665", "1gi", "--1", "1e", "NaN", "Infinity", True])
+@pytest.mark.parametrize("text", ["", "abc", "1 Gi", " 5", "5\n", "\u0665", "1gi", "--1", "1e", "NaN", True])
 def test_a_bad_quantity_says_what_would_be_right(text):
     with pytest.raises(ValueError, match="is not a quantity; write a number with an optional suffix"):
         quantity.parse(text)
