@@ -278,7 +278,8 @@ async def test_files_belong_to_the_user_and_capabilities_are_his_own(pod, tmp_pa
 
 async def test_a_terminal_controls_what_runs_on_it(pod):
     ours, theirs = os.openpty()
-    spec = shell("tty; echo ready; sleep 1000", stdin=theirs, stdout=theirs, stderr=theirs, terminal=True)
+    # exec: a shell that is just starting a child may swallow the signal for both
+    spec = shell("tty; echo ready; exec sleep 1000", stdin=theirs, stdout=theirs, stderr=theirs, terminal=True)
     process = await pod.start(spec)
     os.close(theirs)
     printed = ""
@@ -384,7 +385,8 @@ async def test_leaving_the_isolation_ends_every_pod(net_works, mark):
             processes = [await pod.start(shell(daemonise(mark, f"sleep {mark}"))) for pod in pods]
             await soon(lambda: len(sleepers(mark)) == 6)
         assert not sleepers(mark)
-        assert [await process.wait() for process in processes] == [Exit(137, 9)] * 3
+        # killed, or just in time to say that its child was
+        assert [(await process.wait()).code for process in processes] == [137] * 3
 
 
 async def test_supervision_outlives_what_a_pod_may_signal(pod, mark):

@@ -133,7 +133,7 @@ async def test_exec_on_a_terminal(node):
 
 async def test_ctrl_c_on_a_terminal_interrupts(node):
     await busy(node)
-    websocket = await node.upgrade(shell("echo up; sleep 300", "input=1", "tty=1"))
+    websocket = await node.upgrade(shell("echo up; exec sleep 300", "input=1", "tty=1"))
     assert await websocket.receive() == (2, b"\x01up\r\n")
 
     await websocket.send(b"\x00\x03")

@@ -114,6 +114,7 @@ class ContainerRun:
         self._stopping.set()
         await self._settled.wait()  # a process that is just being started has its grace, too
         if self.process is not None:
+            self._place.emit("Killing", f"ending {self.name}", "Normal")
             await self._terminate(self.process, patience)
         await self.done.wait()
 

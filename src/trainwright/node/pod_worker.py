@@ -352,9 +352,6 @@ class PodWorker:
         assert self._patience is not None
         runs = [run for run in self._runs.values() if not run.done.is_set()]
         first = [run for run in runs if run.view.kind != "sidecar"]
-        for run in runs:
-            if run.process is not None:
-                self._emit("Killing", f"ending {run.name}", "Normal")
         await asyncio.gather(*(run.stop(self._patience) for run in first))
         for run in reversed([run for run in runs if run.view.kind == "sidecar"]):
             await run.stop(self._patience)
