@@ -58,6 +58,9 @@ soak: frameworks kube  ## many repetitions of what can go wrong only sometimes
 
 bench: frameworks kube  ## measure what the docs claim
 	$(BIN)/python benchmarks/local.py
+	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/client.py
+	$(BIN)/python benchmarks/operators.py
 
 format:  ## let ruff write the code as ruff wants it
 	$(BIN)/ruff check --fix

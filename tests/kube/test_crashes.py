@@ -35,7 +35,7 @@ from trainwright.kinds import PYTORCH_JOB
 from trainwright.reconcile.status import phase
 
 SOAK = os.environ.get("TRAINWRIGHT_SOAK") == "1"
-SECONDS = 30.0
+SECONDS = 60.0
 AT_ONCE = 3
 SERVICE_ACCOUNT = Resource("", "v1", "serviceaccounts", "ServiceAccount", status=False)
 STRETCH = {"minReplicas": 1, "maxReplicas": 4}
@@ -46,7 +46,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.fault, pytest.mark.timeout(3600 if SO
 
 @dataclass(frozen=True)
 class Life:
-    """A job and what happens to it: each line a deed, and how the job must be after it.
+    """A job and what happens to it: each line a deed, and how the job must be after it, so that calls come in order.
 
     `Running 2/3 1: worker-0 worker-1` is the state, how many are active, the restarts, and the pods there are.
     `nothing` in their place also means no Services, and `gone` that the job itself is no more.
@@ -68,7 +68,9 @@ LIVES = [
         manifest(master=1, workers=2, cleanPodPolicy="All"),
         """
         -> Created 0/3 0: master-0 worker-0 worker-1
-        run master-0 worker-0 worker-1 -> Running 3/3 0: master-0 worker-0 worker-1
+        run master-0 -> Running 1/3 0: master-0 worker-0 worker-1
+        run worker-0 -> Running 2/3 0: master-0 worker-0 worker-1
+        run worker-1 -> Running 3/3 0: master-0 worker-0 worker-1
         succeed worker-0 -> Running 2/3 0: master-0 worker-0 worker-1
         succeed master-0 -> Succeeded 0/3 0: nothing
         """,
@@ -78,10 +80,12 @@ LIVES = [
         manifest(workers=2, backoffLimit=3),
         """
         -> Created 0/2 0: worker-0 worker-1
-        run worker-0 worker-1 -> Running 2/2 0: worker-0 worker-1
+        run worker-0 -> Running 1/2 0: worker-0 worker-1
+        run worker-1 -> Running 2/2 0: worker-0 worker-1
         fail worker-1 -> Running 1/2 1: worker-0 worker-1
         run worker-1 -> Running 2/2 1: worker-0 worker-1
-        succeed worker-0 worker-1 -> Succeeded 0/2 1: worker-0 worker-1
+        succeed worker-0 -> Running 1/2 1: worker-0 worker-1
+        succeed worker-1 -> Succeeded 0/2 1: worker-0 worker-1
         """,
     ),
     Life(
@@ -89,9 +93,11 @@ LIVES = [
         manifest(workers=3, elastic=STRETCH),
         """
         -> Created 0/3 0: worker-0 worker-1 worker-2
-        run worker-0 worker-1 worker-2 -> Running 3/3 0: worker-0 worker-1 worker-2
+        run worker-0 -> Running 1/3 0: worker-0 worker-1 worker-2
+        run worker-1 -> Running 2/3 0: worker-0 worker-1 worker-2
+        run worker-2 -> Running 3/3 0: worker-0 worker-1 worker-2
         fail worker-0 -> Restarting 0/3 1: worker-0 worker-1 worker-2
-        run worker-0 worker-1 worker-2 -> Running 3/3 1: worker-0 worker-1 worker-2
+        run worker-0 -> Running 1/3 1: worker-0 worker-1 worker-2
         """,
     ),
     Life(
@@ -99,10 +105,11 @@ LIVES = [
         manifest(master=1, workers=1),
         """
         -> Created 0/2 0: master-0 worker-0
-        run master-0 worker-0 -> Running 2/2 0: master-0 worker-0
+        run master-0 -> Running 1/2 0: master-0 worker-0
+        run worker-0 -> Running 2/2 0: master-0 worker-0
         suspend -> Suspended 0/2 0: nothing
         resume -> Created 0/2 0: master-0 worker-0
-        run master-0 worker-0 -> Running 2/2 0: master-0 worker-0
+        run master-0 -> Running 1/2 0: master-0 worker-0
         """,
     ),
     Life(
@@ -110,7 +117,9 @@ LIVES = [
         manifest(workers=3, elastic=STRETCH),
         """
         -> Created 0/3 0: worker-0 worker-1 worker-2
-        run worker-0 worker-1 worker-2 -> Running 3/3 0: worker-0 worker-1 worker-2
+        run worker-0 -> Running 1/3 0: worker-0 worker-1 worker-2
+        run worker-1 -> Running 2/3 0: worker-0 worker-1 worker-2
+        run worker-2 -> Running 3/3 0: worker-0 worker-1 worker-2
         scale 1 -> Running 1/1 0: worker-0
         """,
     ),
@@ -163,14 +172,14 @@ class Play:
                 await getattr(self, f"_{verb}")(*words)
             await eventually(partial(self._is, seen), f"after {deed!r} it is {seen!r}", self.shown)
 
-    async def _run(self, *pods: str) -> None:
-        await self._status("Running", {"running": {}}, *pods)
+    async def _run(self, pod: str) -> None:
+        await self._status("Running", {"running": {}}, pod)
 
-    async def _fail(self, *pods: str) -> None:
-        await self._status("Failed", _ended(137), *pods)
+    async def _fail(self, pod: str) -> None:
+        await self._status("Failed", _ended(137), pod)
 
-    async def _succeed(self, *pods: str) -> None:
-        await self._status("Succeeded", _ended(0), *pods)
+    async def _succeed(self, pod: str) -> None:
+        await self._status("Succeeded", _ended(0), pod)
 
     async def _scale(self, replicas: str) -> None:
         await self._change(nest(PYTORCH_JOB.size_path, int(replicas)))
@@ -184,12 +193,11 @@ class Play:
     async def _change(self, patch: Object) -> None:
         await self.cluster.patch(PYTORCH_JOB.resource, self.namespace, "j", patch)
 
-    async def _status(self, phase: str, state: Object, *pods: str) -> None:
-        """Say of pods what a kubelet would say."""
+    async def _status(self, phase: str, state: Object, pod: str) -> None:
+        """Say of a pod what a kubelet would say."""
         container = {"name": "pytorch", "image": "i", "imageID": "i", "ready": False, "restartCount": 0, "state": state}
         patch = {"status": {"phase": phase, "containerStatuses": [container]}}
-        for pod in pods:
-            await self.cluster.patch(POD, self.namespace, f"j-{pod}", patch, subresource="status")
+        await self.cluster.patch(POD, self.namespace, f"j-{pod}", patch, subresource="status")
 
     # What is there
 

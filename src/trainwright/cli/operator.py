@@ -49,7 +49,7 @@ class _Address(click.ParamType[tuple[str, int]]):
 @click.option(
     "--workers",
     type=click.IntRange(1, 256),
-    default=8,
+    default=16,
     show_default=True,
     help="How many jobs are looked at at the same time.",
 )

@@ -44,7 +44,7 @@ class Options:
     install_crds: bool = False
     host: str = "127.0.0.1"
     port: int = 8080
-    workers: int = 8
+    workers: int = 16
     image: str = KUBERNETES.wait_image
 
 
