@@ -17,6 +17,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from trainwright.node.connections import Connections
+
 PORT = 3128
 Inside = Callable[[str, str, int], Awaitable[socket.socket | None]]
 """Given the asking pod's address, a host and a port: a socket connected to it, None if that is not among the pods."""
@@ -80,32 +82,20 @@ class Proxy:
         inside: Inside | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self._listener = listener
+        self._connections = Connections(listener, self._answer, limit=_HEAD_BYTES)
         self._inside = inside
         self._environ = os.environ if environ is None else environ
-        self._running: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "Proxy":
-        self._server = await asyncio.start_server(self._accept, sock=self._listener, limit=_HEAD_BYTES)
+        await self._connections.__aenter__()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        self._server.close()
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._connections.__aexit__(*error)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task
-        self._running.add(task)
-        try:
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.CancelledError):
             await self._serve(reader, writer)
-        except (OSError, asyncio.CancelledError):
-            pass
-        finally:
-            self._running.discard(task)
-            writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

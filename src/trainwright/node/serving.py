@@ -23,6 +23,7 @@ from trainwright.cluster.base import Session
 from trainwright.cluster.kubernetes.connection import Broken
 from trainwright.core.errors import BadRequest, ClusterError, NotFound
 from trainwright.node import port_forward, remote_command
+from trainwright.node.connections import Connections
 from trainwright.node.exchange import HEAD_BYTES, Exchange, Request, receive
 from trainwright.node.kubelet import Kubelet
 
@@ -43,9 +44,7 @@ class NodeServer:
 
     def __init__(self, kubelet: Kubelet, listener: socket.socket, context: ssl.SSLContext) -> None:
         self._kubelet = kubelet
-        self._listener = listener
-        self._context = context
-        self._running: set[asyncio.Task[None]] = set()
+        self._connections = Connections(listener, self._answer, limit=HEAD_BYTES, context=context)
         self._routes: dict[tuple[str, int], Callable[[Exchange], Awaitable[None]]] = {
             ("containerLogs", 3): self._logs,
             ("exec", 3): self._exec,
@@ -56,21 +55,13 @@ class NodeServer:
         }
 
     async def __aenter__(self) -> "NodeServer":
-        self._server = await asyncio.start_server(
-            self._accept, sock=self._listener, ssl=self._context, limit=HEAD_BYTES
-        )
+        await self._connections.__aenter__()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        self._server.close()
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._connections.__aexit__(*error)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task
-        self._running.add(task)
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             exchange = await receive(reader, writer)
             if exchange is not None:
@@ -79,9 +70,6 @@ class NodeServer:
             log.debug("a client has gone before it was answered")
         except Exception:
             log.exception("a request broke")
-        finally:
-            self._running.discard(task)
-            writer.close()
 
     async def _serve(self, exchange: Exchange) -> None:
         what, *names = exchange.request.path
