@@ -10,8 +10,9 @@ from trainwright.core import names
 from trainwright.core.objects import Object
 from trainwright.core.resources import AUTOSCALER, POD, SERVICE
 from trainwright.desired import pytorch_job
-from trainwright.reconcile import status, verdicts
+from trainwright.reconcile import verdicts
 from trainwright.reconcile.kind import Column, Definition, Kind, Place
+from trainwright.reconcile.replicas import Replicas
 
 __all__ = ["KINDS", "PYTORCH_JOB", "Kind", "kind_of"]
 
@@ -37,8 +38,7 @@ PYTORCH_JOB = Kind(
     check=pytorch_job_api.check,
     read=pytorch_job_api.read,
     build=pytorch_job.build,
-    verdict=verdicts.lead_or_all,
-    status=status.kubeflow,
+    life=Replicas(verdicts.lead_or_all, lead=("Master", "Worker")),
     container=pytorch_job.CONTAINER,
     place=_by_label,
     owns=(SERVICE, AUTOSCALER, POD),
@@ -50,7 +50,6 @@ PYTORCH_JOB = Kind(
         active_path=".status.replicaStatuses.Worker.active",
         selector_path=".status.replicaStatuses.Worker.selector",
     ),
-    lead=("Master", "Worker"),
 )
 
 KINDS: tuple[Kind, ...] = (PYTORCH_JOB,)

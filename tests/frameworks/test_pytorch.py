@@ -96,7 +96,7 @@ def test_waiting(master, replica, waits):
 
     wired = frameworks.wire(read(manifest(master, 2)), Replica(name, int(index)), HostNames())
 
-    assert [f"{wait.name}: {wait.host}" for wait, _ in wired.wait_for] == waits
+    assert [f"{wait.name}: {' '.join(wait.hosts)}" for wait, _ in wired.wait_for] == waits
 
 
 def test_a_home_without_names_says_where_the_master_is_and_nobody_waits():

@@ -32,7 +32,7 @@ from trainwright.core.names import VERSION_LABEL
 from trainwright.core.objects import Object, controller_uid, nest, timestamp
 from trainwright.core.resources import AUTOSCALER, NAMESPACE, POD, SERVICE, Resource
 from trainwright.kinds import PYTORCH_JOB
-from trainwright.reconcile.status import phase
+from trainwright.reconcile.status import standing
 
 SOAK = os.environ.get("TRAINWRIGHT_SOAK") == "1"
 SECONDS = 60.0
@@ -216,7 +216,8 @@ class Play:
         if record.get("retired") or versions - {str(record.get("version"))}:
             return f"changing: {status}"
         names = " ".join(sorted(each["metadata"]["name"].removeprefix("j-") for each in pods))
-        return f"{phase(status)} {status.get('active')} {status.get('restarts')}: {names if children else 'nothing'}"
+        counted = f"{status.get('active')} {status.get('restarts')}"
+        return f"{standing(status).phase} {counted}: {names if children else 'nothing'}"
 
     async def outcome(self) -> Object:
         """Return all that must not depend on when the operator was killed: everything but uids, times and events."""

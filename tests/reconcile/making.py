@@ -117,7 +117,7 @@ def looks(obj: Object, *steps: tuple[float, str]) -> tuple[Object, Decision]:
 
 
 def _support(obj: Object) -> tuple[Object, ...]:
-    made = PYTORCH_JOB.build(read(obj), KUBERNETES, 0).support
+    made = [each.object for each in PYTORCH_JOB.build(read(obj), KUBERNETES, 0).support]
     return tuple({**each, "metadata": {**each["metadata"], "uid": each["metadata"]["name"]}} for each in made)
 
 

@@ -757,7 +757,7 @@ def test_autoscaler(obj, pods, actions):
 
 
 def test_an_autoscaler_follows_the_range():
-    old = PYTORCH_JOB.build(read(with_metrics(4)), KUBERNETES, 0).support
+    old = [each.object for each in PYTORCH_JOB.build(read(with_metrics(4)), KUBERNETES, 0).support]
     server_says: Object = {"behavior": {"scaleUp": {}}}
     seen = tuple({**each, "spec": {**each["spec"], **server_says}} for each in old)
 
@@ -771,7 +771,7 @@ def test_an_autoscaler_follows_the_range():
 
 
 def test_an_object_nobody_wants_any_more_goes():
-    seen = PYTORCH_JOB.build(read(with_metrics()), KUBERNETES, 0).support
+    seen = [each.object for each in PYTORCH_JOB.build(read(with_metrics()), KUBERNETES, 0).support]
     job = read(manifest(workers=1, elastic={}))
 
     decision = decide(PYTORCH_JOB, job, Observed((*seen, pod("worker-0:Running"))), KUBERNETES, NOON)

@@ -236,7 +236,7 @@ class _Run:
             if not self._session.stopped:
                 self._screen.say(f"{key} was deleted before it had finished", style="error")
             return exits.CANCELLED
-        if state.phase == "Succeeded":
+        if state.outcome == "Succeeded":
             self._screen.say(report.succeeded(key, self._view, self._session.took.get(key)), style="good")
             return exits.OK
         blamed = report.blame(job, self._view.every_pod(key), self._folder.path)

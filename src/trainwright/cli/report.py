@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainwright.cli import exits, jobs, ranks
+from trainwright.cli import exits, ranks
 from trainwright.cli.merge import Source
 from trainwright.cli.ranks import Ending
 from trainwright.cli.view import JobKey, View
 from trainwright.cli.words import counted, span
 from trainwright.core.objects import Object
 from trainwright.reconcile import record as records
+from trainwright.reconcile.kind import Standing
 from trainwright.reconcile.verdicts import Culprit, read_culprit
 
 LAST_LINES = 10
@@ -56,7 +57,7 @@ def _log(pod: Object, ending: Ending, folder: Path) -> Path | None:
     return path if path.exists() else None
 
 
-def failed(job: JobKey, state: jobs.State, blamed: Blame | None) -> list[str]:
+def failed(job: JobKey, state: Standing, blamed: Blame | None) -> list[str]:
     """Return what to say about a job that failed."""
     if blamed is None:
         return [f"{job} failed: {state.message or state.reason or 'no reason is known'}"]
@@ -80,9 +81,9 @@ def succeeded(job: JobKey, view: View, seconds: float | None) -> str:
     return f"{job} succeeded{took}{again}"
 
 
-def code(state: jobs.State, blamed: Blame | None) -> int:
+def code(state: Standing, blamed: Blame | None) -> int:
     """Return the exit code for a job that has ended."""
-    if state.phase == "Succeeded":
+    if state.outcome == "Succeeded":
         return exits.OK
     if state.late:
         return exits.DEADLINE

@@ -115,7 +115,7 @@ class Session:
     # Ending
 
     async def _let_end(self) -> None:
-        seconds = max(LINGER_SECONDS.get(jobs.state(job).phase, 0.0) for job in self._view.jobs.values())
+        seconds = max(LINGER_SECONDS.get(jobs.state(job).outcome, 0.0) for job in self._view.jobs.values())
         await self._wait_for(lambda: not self._view.active() or bool(self.stopped), seconds)
         left = self._view.active()
         if not left:

@@ -42,8 +42,16 @@ NAMESPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 STATEFUL_SET = Resource("apps", "v1", "statefulsets", "StatefulSet", size_path=("spec", "replicas"))
 BATCH_JOB = Resource("batch", "v1", "jobs", "Job")
 AUTOSCALER = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
+SERVICE_ACCOUNT = Resource("", "v1", "serviceaccounts", "ServiceAccount", status=False)
+ROLE = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", status=False)
+ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", status=False)
+NETWORK_POLICY = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", status=False)
+VOLUME_CLAIM = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+POD_GROUP = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 
 BUILT_IN = (POD, SERVICE, CONFIG_MAP, SECRET, EVENT, NODE, NAMESPACE, STATEFUL_SET, BATCH_JOB, AUTOSCALER)
+SUPPORTING = (SERVICE_ACCOUNT, ROLE, ROLE_BINDING, NETWORK_POLICY, VOLUME_CLAIM, POD_GROUP)
+"""Kinds that jobs get where they need them; a local home keeps such objects, and most mean nothing there."""
 
 
 def resource_of(obj: dict[str, Any], rows: Iterable[Resource]) -> Resource:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from trainwright import __version__
+from trainwright.core.actions import Create
 from trainwright.core.objects import Object
 from trainwright.frameworks.base import HostNames, Net
 
@@ -62,14 +63,14 @@ class BuiltPod:
 class Desired:
     """Everything a job should have while it runs, in the order in which it is made."""
 
-    support: tuple[Object, ...]
+    support: tuple[Create, ...]
     """Services, autoscalers and the like: made before the pods that need them, and kept as they are here."""
     pods: tuple[WantedPod, ...]
 
 
 def render(desired: Desired) -> Iterator[Object]:
     """Yield every object a job would create, in creation order."""
-    yield from desired.support
+    yield from (each.object for each in desired.support)
     for pod in desired.pods:
         yield pod.make().object
 

@@ -196,11 +196,16 @@ def _step(wait: WaitFor, source: str, template: Object, settings: Settings, note
     if any(each.get("name") == wait.name for each in template.get("initContainers") or ()):
         notes.kept(path, wait.name, "a wait step", source)
         return None
-    notes.add(path, f"wait for {wait.host}, at most {wait.seconds} s", source, wait.why)
+    notes.add(path, f"wait for {', '.join(wait.hosts)}, at most {wait.seconds} s", source, wait.why)
     return {
         "name": wait.name,
         "image": settings.wait_image,
         "imagePullPolicy": "IfNotPresent",
-        "command": [*settings.wait_command, "--host", wait.host, "--seconds", str(wait.seconds)],
+        "command": [
+            *settings.wait_command,
+            *(part for host in wait.hosts for part in ("--host", host)),
+            "--seconds",
+            str(wait.seconds),
+        ],
         "resources": settings.wait_resources,
     }

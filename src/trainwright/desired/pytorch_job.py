@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from trainwright.api.common import Job, Role
 from trainwright.core import names
+from trainwright.core.actions import Create
 from trainwright.core.objects import Object
 from trainwright.desired import pods, support
 from trainwright.desired.base import Desired, Settings
@@ -30,7 +31,8 @@ def build(job: Job, settings: Settings, version: int = 0) -> Desired:
     lead = next(iter(job.roles), None)
     services.append(support.headless_service(job, job.name, labels, labels, _ports(lead) if lead else ()))
     scaler = support.autoscaler(job, labels)
-    return Desired((*services, *([scaler] if scaler else [])), pods.wanted(job, SHAPE, settings, version))
+    around = (*services, *([scaler] if scaler else []))
+    return Desired(tuple(map(Create, around)), pods.wanted(job, SHAPE, settings, version))
 
 
 def _addressed(job: Job) -> Iterator[tuple[Role, int]]:

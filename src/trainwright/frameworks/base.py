@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 from trainwright.api.common import Job
 from trainwright.core import names
+from trainwright.core.actions import Create
+from trainwright.core.objects import Object
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,16 @@ class HostNames:
 
     def endpoint(self, job: Job, role: str, index: int, port: int) -> Endpoint:
         """Return the pod's name and the port as it stands."""
-        return Endpoint(names.pod(job.name, role, index), port)
+        return Endpoint(host(job, role, index), port)
+
+
+def host(job: Job, role: str, index: int) -> str:
+    """Return the name under which peers reach a replica; a host name or subdomain of the template's own counts."""
+    if not job.domain:
+        return names.pod(job.name, role, index)
+    found = job.role(role)
+    spec = (found.template.get("spec") or {}) if found else {}
+    return f"{spec.get('hostname') or names.pod(job.name, role, index)}.{spec.get('subdomain') or job.domain}"
 
 
 @dataclass(frozen=True)
@@ -55,17 +66,34 @@ class Entry:
 
     value: str
     why: str
+    source: Object | None = None
+    """Where a variable's value is read instead, as `valueFrom` has it; then `value` only tells a reader what it is."""
 
 
 @dataclass(frozen=True)
 class WaitFor:
-    """A step before the containers start: wait, with a bound, until a peer's name resolves."""
+    """A step before the containers start: wait, with a bound, until peers' names resolve, or until they answer."""
 
     name: str
     """The init container's name."""
-    host: str
+    hosts: tuple[str, ...]
     seconds: int
     why: str
+    port: int | None = None
+    """The TCP port on which each must answer; None: it is enough that their names resolve."""
+    image: str = ""
+    """The image the user asked for; nothing: that of the home."""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A volume and where it appears in the containers."""
+
+    volume: Object
+    """As a pod's spec lists it, with its name."""
+    path: str
+    why: str
+    sub_path: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,6 +104,17 @@ class Wiring:
     ports: Mapping[str, int] = field(default_factory=dict)
     """Opened on the role's main container, unless it has a port of that name."""
     wait_for: tuple[WaitFor, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    commands: Mapping[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
+    """Per container's name the command that replaces the user's, and why."""
+    annotations: Mapping[str, Entry] = field(default_factory=dict)
+    """On the pod, unless the user has set them."""
+    hostname: bool = False
+    """The pod gets a host name and a subdomain, so that peers can resolve it."""
+    init_steps_too: bool = False
+    """Init containers of the user get the variables, mounts and ports as well."""
+    all_containers: bool = False
+    """Ports are opened on every container that does not have the number yet, and not on the main one alone."""
 
 
 @dataclass(frozen=True)
@@ -87,4 +126,10 @@ class Framework:
     wire: Callable[[Job, Replica, Any, Net], Wiring]
     summary: str = ""
     needs: tuple[str, ...] = ()
-    """Frameworks it builds on: wired first, with the options of the same names where the job does not ask for them."""
+    """Frameworks it builds on: admission adds them to a job that only asks for this one."""
+    roles: tuple[str, ...] = ()
+    """Its options that name roles of the job; who names one that no job has is warned."""
+    objects: Callable[[Job, Any, Net], tuple[Create, ...]] = lambda job, options, net: ()  # noqa: ARG005 - most have none
+    """What the job gets as a whole: Services, ConfigMaps, Secrets."""
+    lead: Callable[[Job, Any], str] = lambda job, options: ""  # noqa: ARG005 - most have none
+    """The role whose end is the end of the job; nothing if there is none."""

@@ -81,7 +81,7 @@ def _wait(job: Job, replica: Replica, options: Options, net: Net) -> tuple[WaitF
     if replica.role == MASTER or not net.names:
         return ()
     host = net.endpoint(job, MASTER, 0, options.port).host
-    return (WaitFor("init-pytorch", host, WAIT_SECONDS, "a worker starts once the master's name resolves"),)
+    return (WaitFor("init-pytorch", (host,), WAIT_SECONDS, "a worker starts once the master's name resolves"),)
 
 
 FRAMEWORK = Framework("pytorch", Options, wire, "ranks around a master, for plain scripts and torchrun")

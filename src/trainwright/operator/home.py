@@ -19,7 +19,7 @@ from trainwright.admission import admit
 from trainwright.cluster.journal import Journal
 from trainwright.cluster.memory import MemoryCluster
 from trainwright.core.objects import Object
-from trainwright.core.resources import BUILT_IN, Resource, resource_of
+from trainwright.core.resources import BUILT_IN, SUPPORTING, Resource, resource_of
 from trainwright.desired import Settings
 from trainwright.frameworks.base import HostNames
 from trainwright.inpod import wait_for
@@ -34,7 +34,7 @@ from trainwright.operator.loopback import LoopbackNet
 from trainwright.workloads.garbage import GarbageCollector
 from trainwright.workloads.scheduler import Scheduler
 
-RESOURCES = (*BUILT_IN, *(kind.resource for kind in KINDS))
+RESOURCES = (*BUILT_IN, *SUPPORTING, *(kind.resource for kind in KINDS))
 JOURNAL = "journal.sqlite"
 NODE_NAME = "local"
 

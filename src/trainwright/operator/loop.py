@@ -23,7 +23,6 @@ from trainwright.operator.log import logger
 from trainwright.operator.measures import Measures
 from trainwright.operator.round import Trace, reconcile_once
 from trainwright.reconcile.kind import Kind, Observed
-from trainwright.reconcile.status import phase
 
 Key = tuple[str, str, str]
 """Kind, namespace and name of a job."""
@@ -102,7 +101,11 @@ class Operator:
 
     def _census(self) -> Counter[tuple[str, ...]]:
         """Count the jobs of each kind and phase."""
-        return Counter((kind, phase(job.get("status"))) for kind, jobs in self._jobs.items() for job in jobs.items())
+        return Counter(
+            (name, self._kinds[name].life.standing(job.get("status") or {}).phase)
+            for name, jobs in self._jobs.items()
+            for job in jobs.items()
+        )
 
     def _job_changed(self, kind: str, change: Change) -> None:
         meta = change.object["metadata"]

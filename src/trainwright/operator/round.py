@@ -18,7 +18,7 @@ from trainwright.core.actions import Action, Create, Delete, Emit, Patch
 from trainwright.core.errors import AlreadyExists, ClusterError, Conflict, NotFound
 from trainwright.core.names import JOB_LABEL
 from trainwright.core.objects import Object, Ref, controller_uid, ref
-from trainwright.core.resources import BUILT_IN, Resource
+from trainwright.core.resources import Resource
 from trainwright.desired import Settings
 from trainwright.operator.events import Recorder
 from trainwright.operator.log import Log, logger
@@ -124,7 +124,7 @@ class _Actor:
         self._events = events
         self._trace = trace
         self._log = said
-        self._rows = (kind.resource, *kind.owns, *BUILT_IN)
+        self._rows = (kind.resource, *kind.owns)
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def act(self, actions: Iterable[Action]) -> None:

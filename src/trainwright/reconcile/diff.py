@@ -18,7 +18,7 @@ _SHOWN = 5
 def difference(job: Job, desired: Desired, sight: Sight, record: Record) -> tuple[Action, ...]:
     """Return what makes the observed the desired: first what must go, then what others need, then the pods."""
     going = delete_pods(pod for pod in sight.pods if _must_go(job, pod, record))
-    wanted = {ref(obj): obj for obj in desired.support}
+    wanted = {ref(each.object): each for each in desired.support}
     going += [remove(obj) for name, obj in sight.support.items() if name not in wanted and not _leaving(obj)]
     taken = {pod.name for pod in sight.pods} | {each.name for each in sight.strangers if each.kind == "Pod"}
     missing = [pod for pod in desired.pods if pod.name not in taken and pod.index not in record.role(pod.role).done]
@@ -90,20 +90,31 @@ def _leaving(obj: Object) -> bool:
     return "deletionTimestamp" in obj["metadata"]
 
 
-def _support(wanted: Mapping[Any, Object], sight: Sight) -> Iterator[Action]:
-    for name, obj in wanted.items():
+def _support(wanted: Mapping[Ref, Create], sight: Sight) -> Iterator[Action]:
+    for name, make in wanted.items():
         if name in sight.strangers:
             continue
         there = sight.support.get(name)
         if there is None:
-            yield Create(obj)
-        elif not _leaving(there) and (patch := _changed(there.get("spec") or {}, obj["spec"])):
-            yield Patch(name, {"spec": patch})
+            yield make
+        elif not _leaving(there) and (patch := _changed(there, make.object)):
+            yield Patch(name, patch)
+
+
+_CONTENT = ("spec", "data", "stringData", "rules", "roleRef", "subjects")
+"""Where objects of the kinds we make keep what we want of them."""
 
 
 def _changed(there: Object, wanted: Object) -> Object:
     """Return those fields of ours that differ; what the server or others have added stays."""
-    return {name: value for name, value in wanted.items() if not _holds(there.get(name), value)}
+    changes = {}
+    for part in _CONTENT:
+        if not isinstance(ours := wanted.get(part), dict):
+            continue
+        found = there.get(part) or {}
+        if different := {name: value for name, value in ours.items() if not _holds(found.get(name), value)}:
+            changes[part] = different
+    return changes
 
 
 def _holds(there: Any, wanted: Any) -> bool:
@@ -129,7 +140,7 @@ def _blocked(desired: Desired, sight: Sight) -> Iterator[Emit]:
     if not sight.strangers:
         return
     ours = {("Pod", pod.name) for pod in desired.pods} | {
-        (obj["kind"], obj["metadata"]["name"]) for obj in desired.support
+        (each.object["kind"], each.object["metadata"]["name"]) for each in desired.support
     }
     for stranger in sorted(sight.strangers):
         if (stranger.kind, stranger.name) in ours:

@@ -1,23 +1,22 @@
-"""Kind, Observed, Pod: what `decide` must be told.
+"""Kind, Life, Observed, Pod, Decision: what `decide` must be told, and what it answers.
 
-A `Kind` is a row: the functions that differ from kind to kind. `Observed` is every object that carries the job's
-label; `Pod` is one of them as far as decisions look at it.
+A `Kind` is a row: the functions that differ from kind to kind. Its `Life` is how its jobs go from new to finished;
+several kinds may live alike. `Observed` is every object that carries the job's label; `Pod` is one of them as far as
+decisions look at it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
-from trainwright.api.common import Job, Role
+from trainwright.api.common import Job
 from trainwright.core import names
+from trainwright.core.actions import Action
 from trainwright.core.errors import Problem
 from trainwright.core.objects import Object, Ref, controller_uid, moment, ref
 from trainwright.core.resources import Resource
 from trainwright.desired import Desired, Settings
-
-if TYPE_CHECKING:
-    from trainwright.reconcile.status import Account
 
 Place = tuple[str, int]
 """A role's name and an index."""
@@ -30,6 +29,36 @@ class Counts:
     active: int = 0
     succeeded: int = 0
     failed: int = 0
+
+
+Outcome = Literal["", "Succeeded", "Failed"]
+"""How a job has ended, in the same two words for every kind; nothing while it has not."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a job stands, in its kind's own words."""
+
+    phase: str
+    outcome: Outcome = ""
+    reason: str = ""
+    message: str = ""
+    late: bool = False
+    """It failed because its time was up."""
+
+    @property
+    def finished(self) -> bool:
+        """Say whether nothing more will happen."""
+        return self.outcome != ""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do: write this status if it differs, then act, then look again at that time at the latest."""
+
+    status: Object
+    actions: tuple[Action, ...] = ()
+    look_again: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -66,9 +95,8 @@ class Kind:
     read: Callable[[Object], Job]
     build: Callable[[Job, Settings, int], Desired]
     """The job, the home's settings and the version of its pods to everything it should have."""
-    verdict: Callable[[Job, Mapping[str, Counts]], bool]
-    """Whether a job has succeeded, given how many replicas of each role have."""
-    status: Callable[[Job, "Account", datetime], Object]
+    life: "Life"
+    """How a job of this kind goes from new to finished."""
     container: str
     """The container whose exit code is the replica's."""
     place: Callable[[Job, Object], Place | None]
@@ -76,8 +104,6 @@ class Kind:
     owns: tuple[Resource, ...]
     """The kinds of objects a job of this kind may have, in the order in which they are made."""
     definition: Definition
-    lead: tuple[str, ...] = ()
-    """Roles in whose name a job runs, the most important first: the job runs when the first it has is active."""
 
     @property
     def name(self) -> str:
@@ -89,9 +115,18 @@ class Kind:
         """Return where a job of this kind says how large it shall be."""
         return self.resource.size_path
 
-    def lead_role(self, job: Job) -> Role | None:
-        """Return the role in whose name a job runs."""
-        return next((role for name in self.lead if (role := job.role(name)) is not None), None)
+
+class Life(Protocol):
+    """How the jobs of a kind live. A life is a value with the rules of the kinds that share it; it keeps nothing."""
+
+    def step(self, kind: Kind, job: Job, sight: "Sight", settings: Settings, now: datetime) -> Decision:
+        """Say what to do next for a job that is there and ours to look after."""
+
+    def refuse(self, job: Job, message: str, now: datetime) -> Object:
+        """Return the status of a job that admission should not have let in, `message` saying why."""
+
+    def standing(self, status: Object) -> Standing:
+        """Read where a job stands from its status; an empty one is that of a new job."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from trainwright.api.common import Job
 from trainwright.core import names
 from trainwright.core.objects import Object, timestamp
 from trainwright.reconcile import record as records
-from trainwright.reconcile.kind import Counts, Pod
+from trainwright.reconcile.kind import Counts, Outcome, Pod, Standing
 from trainwright.reconcile.record import Record
 
 State = Literal["", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
@@ -32,7 +32,7 @@ class Account:
     resumed: bool = False
 
 
-def finished(status: Mapping[str, object] | None) -> State:
+def finished(status: Mapping[str, object] | None) -> Outcome:
     """Return Succeeded or Failed if a job has ended so, else nothing."""
     for condition in _conditions(status):
         if condition["type"] in ("Succeeded", "Failed") and condition["status"] == "True":
@@ -40,9 +40,20 @@ def finished(status: Mapping[str, object] | None) -> State:
     return ""
 
 
-def phase(status: Mapping[str, object] | None) -> str:
-    """Return the last condition that holds: what `kubectl get` shows, in one word; "New" before any was written."""
-    return next((each["type"] for each in reversed(_conditions(status)) if each["status"] == "True"), "New")
+_TELLING = ("Failed", "Succeeded", "Suspended", "Restarting", "Running", "Created")
+"""Condition types from the most telling to the least; the first that holds is the phase."""
+
+
+def standing(status: Object) -> Standing:
+    """Return where a job stands, by its conditions."""
+    holding = {each["type"]: each for each in _conditions(status) if each.get("status") == "True"}
+    for name in _TELLING:
+        if name in holding:
+            late = name == "Failed" and records.read(status).cause == "Deadline"
+            return Standing(
+                name, finished(status), holding[name].get("reason", ""), holding[name].get("message", ""), late
+            )
+    return Standing("Pending")
 
 
 def suspended(status: Mapping[str, object] | None) -> bool:
