@@ -21,7 +21,9 @@ from trainwright.cluster.memory import MemoryCluster
 from trainwright.core.errors import AlreadyExists, NotFound
 from trainwright.core.objects import Object
 from trainwright.core.resources import BUILT_IN, NAMESPACE, Resource
+from trainwright.workloads import batch_job, stateful_set
 from trainwright.workloads.garbage import GarbageCollector
+from trainwright.workloads.pod_owner import PodOwner
 
 __all__ = ["kubeconfig"]
 
@@ -67,7 +69,7 @@ async def http() -> AsyncIterator[ClusterUnderTest]:
 
 @contextlib.asynccontextmanager
 async def local(cluster: Cluster, store: MemoryCluster) -> AsyncIterator[ClusterUnderTest]:
-    """A cluster in whose store our own garbage collector runs."""
+    """A cluster in whose store our own controllers run."""
 
     async def expired(resource: Resource) -> str:
         """Let a version grow old: the store forgets it after so many further changes."""
@@ -83,13 +85,14 @@ async def local(cluster: Cluster, store: MemoryCluster) -> AsyncIterator[Cluster
         for _ in range(200):
             await asyncio.sleep(0)
 
-    collector = asyncio.create_task(GarbageCollector(store, ROWS).run())
+    workloads = PodOwner(store, (stateful_set.WORKLOAD, batch_job.WORKLOAD), now=lambda: datetime.now(UTC))
+    controllers = asyncio.gather(GarbageCollector(store, ROWS).run(), workloads.run())
     try:
         yield ClusterUnderTest(cluster, "contract-a", "contract-b", expired, settle)
     finally:
-        collector.cancel()
+        controllers.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await collector
+            await controllers
 
 
 @contextlib.asynccontextmanager

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from tests.reconcile.making import manifest
 from tests.scenarios.world import World
 
+from trainwright.cluster.events import Recorder
 from trainwright.cluster.metadata import merge
 from trainwright.core.errors import Conflict
+from trainwright.core.objects import merge_patch
 from trainwright.core.resources import POD
 from trainwright.desired import KUBERNETES
 from trainwright.operator import log as logs
-from trainwright.operator.events import Recorder
-from trainwright.operator.round import merge_patch, observe, reconcile_once
+from trainwright.operator.round import observe, reconcile_once
 
 VALUES: Any = st.recursive(
     st.booleans() | st.integers(0, 3) | st.text("ab", max_size=2) | st.lists(st.integers(0, 2), max_size=2),

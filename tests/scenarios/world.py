@@ -12,18 +12,23 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from trainwright.admission import admit
+from trainwright.cluster.events import Recorder
 from trainwright.cluster.memory import MemoryCluster
 from trainwright.core.errors import NotFound
 from trainwright.core.names import VERSION_LABEL
 from trainwright.core.objects import Object, timestamp
-from trainwright.core.resources import BUILT_IN, POD, Resource
+from trainwright.core.resources import BUILT_IN, POD, SUPPORTING, Resource
 from trainwright.desired import KUBERNETES
-from trainwright.kinds import KINDS, kind_of
-from trainwright.operator.events import Recorder
+from trainwright.kinds import COMMANDS, KINDS, kind_of
 from trainwright.operator.round import observe, reconcile_once
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-RESOURCES = (*BUILT_IN, *(kind.resource for kind in KINDS))
+RESOURCES = (
+    *BUILT_IN,
+    *SUPPORTING,
+    *(kind.resource for kind in KINDS),
+    *COMMANDS,
+)
 
 
 class Crash(Exception):
@@ -181,10 +186,37 @@ class World:
         patch = {"spec": {"runPolicy": {"suspend": value}}}
         await self.cluster.patch(self.kind.resource, self.namespace, self.name, patch)
 
+    async def _command(self, action: str) -> None:
+        """Tell the job what to do, as `vcctl` does."""
+        assert self.kind.commands
+        row = self.kind.commands
+        number = len((await self.cluster.list(row)).items)
+        target = {"apiVersion": self.kind.resource.api_version, "kind": self.kind.name, "name": self.name}
+        order = {
+            "apiVersion": row.api_version,
+            "kind": row.kind,
+            "metadata": {"name": f"{action.lower()}-{number}", "namespace": self.namespace},
+            "action": action,
+            "target": target,
+        }
+        await self.cluster.create(row, order)
+
+    async def _resize(self, task: str, replicas: str, minimum: str) -> None:
+        """Change the replicas and the minimum of one task of a Volcano Job, and its own minimum with them."""
+        spec = (await self.cluster.get(self.kind.resource, self.namespace, self.name))["spec"]
+        new = {"replicas": int(replicas), "minAvailable": int(minimum)}
+        tasks = [{**each, **new} if each["name"] == task else each for each in spec["tasks"]]
+        patch = {"spec": {"tasks": tasks, "minAvailable": sum(each["minAvailable"] for each in tasks)}}
+        await self.cluster.patch(self.kind.resource, self.namespace, self.name, patch)
+
     async def _status(self, pod: str, phase: str, container: Object) -> None:
         name = f"{self.name}-{pod}"
         there = (await self.cluster.get(POD, self.namespace, name))["status"].get("containerStatuses") or [{}]
-        kept = {"name": "pytorch", "restartCount": there[0].get("restartCount", 0)}
+        kept = {
+            "name": "pytorch",
+            "restartCount": there[0].get("restartCount", 0),
+            "ready": phase == "Running",
+        }
         status = {"phase": phase, "containerStatuses": [{**kept, **container}]}
         await self.cluster.patch(POD, self.namespace, name, {"status": status}, subresource="status")
 
@@ -209,6 +241,10 @@ class World:
             "restarts": {name: role.get("restarts", 0) for name, role in roles.items()},
             "seen": {name: sorted(role.get("seen", {})) for name, role in roles.items()},
             "done": {name: role.get("done", []) for name, role in roles.items()},
+            "failed": {name: sorted(role.get("failed", {})) for name, role in roles.items()},
+            "timers": [
+                {name: value for name, value in each.items() if name != "uid"} for each in record.get("timers", [])
+            ],
             "cause": record.get("cause"),
             "culprit": record.get("culprit"),
             "children": sorted(

@@ -83,6 +83,19 @@ def nest(path: Iterable[str], value: Any) -> Any:
     return value
 
 
+def merge_patch(before: Object, after: Object) -> Object:
+    """Return the JSON merge patch that turns one object into another; empty if they are the same."""
+    patch: Object = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(value, dict) and isinstance(old, dict):
+            if changed := merge_patch(old, value):
+                patch[name] = changed
+        elif value != old or name not in before:
+            patch[name] = value
+    return patch
+
+
 def timestamp(moment: datetime) -> str:
     """Return a moment as the API writes it, to the second."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

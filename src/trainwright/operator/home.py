@@ -1,8 +1,9 @@
 """The local home: a cluster in this process whose pods are process trees on this machine.
 
 Everything that runs beside the store is a loop over the same `Cluster`: the operator, the scheduler, the garbage
-collector and the process kubelet. Leaving the home stops the loops first, so that nothing is made again, then ends
-every pod, then closes what all pods shared, and last writes down how it ended.
+collector, the owner of the pods of StatefulSets and Jobs, and the process kubelet. Leaving the home stops the loops
+first, so that nothing is made again, then ends every pod, then closes what all pods shared, and last writes down how
+it ended.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from trainwright.core.resources import BUILT_IN, SUPPORTING, Resource, resource_
 from trainwright.desired import Settings
 from trainwright.frameworks.base import HostNames
 from trainwright.inpod import wait_for
-from trainwright.kinds import KINDS
+from trainwright.kinds import COMMANDS, KINDS
 from trainwright.node import machine
 from trainwright.node.base import Trial
 from trainwright.node.isolation import choose
@@ -31,10 +32,17 @@ from trainwright.node.kubelet import Kubelet, KubeletOptions
 from trainwright.node.way_out import way_out
 from trainwright.operator.loop import Operator
 from trainwright.operator.loopback import LoopbackNet
+from trainwright.workloads import batch_job, stateful_set
 from trainwright.workloads.garbage import GarbageCollector
+from trainwright.workloads.pod_owner import PodOwner
 from trainwright.workloads.scheduler import Scheduler
 
-RESOURCES = (*BUILT_IN, *SUPPORTING, *(kind.resource for kind in KINDS))
+RESOURCES = (
+    *BUILT_IN,
+    *SUPPORTING,
+    *(kind.resource for kind in KINDS),
+    *COMMANDS,
+)
 JOURNAL = "journal.sqlite"
 NODE_NAME = "local"
 
@@ -84,7 +92,7 @@ async def local_home(options: HomeOptions) -> AsyncIterator[LocalHome]:
         journal = stack.enter_context(Journal.open(options.run_dir / JOURNAL, on_error=options.on_notice))
         cluster = MemoryCluster(RESOURCES, admit=_admission(lenient=options.lenient), now=_now, journal=journal)
         net = HostNames() if isolation.name == "net" else stack.enter_context(LoopbackNet())
-        settings = Settings(net, "trainwright", (sys.executable, "-I", str(wait_for.__file__)))
+        settings = Settings(net, "trainwright", (sys.executable, "-I", str(wait_for.__file__)), pulls=False)
         await stack.enter_async_context(isolation)
         environment = {**options.environment, **await way_out(isolation, stack)}
         node = KubeletOptions(
@@ -101,6 +109,7 @@ async def local_home(options: HomeOptions) -> AsyncIterator[LocalHome]:
             Operator(cluster, KINDS, settings, now=_now).run(),
             Scheduler(cluster).run(),
             GarbageCollector(cluster, RESOURCES).run(),
+            PodOwner(cluster, (stateful_set.WORKLOAD, batch_job.WORKLOAD), now=_now).run(),
         )
         await stack.enter_async_context(_running(*loops))
         yield LocalHome(cluster, isolation.name, notice, options.run_dir, settings, options.lenient)
@@ -119,7 +128,7 @@ async def _running(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 def _admission(*, lenient: bool) -> Callable[[Resource, Object, Object | None], Object]:
-    kinds = {kind.resource for kind in KINDS}
+    kinds = {kind.resource for kind in KINDS} | set(COMMANDS)
 
     def admitted(resource: Resource, obj: Object, old: Object | None) -> Object:
         return admit(obj, old, lenient=lenient).object if resource in kinds else obj

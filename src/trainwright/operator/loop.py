@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from trainwright.cluster.base import Change, Cluster
+from trainwright.cluster.events import Recorder
 from trainwright.cluster.informer import Informer
 from trainwright.cluster.queue import Closed, WorkQueue
 from trainwright.core.errors import ClusterError, Conflict
@@ -18,11 +19,10 @@ from trainwright.core.names import JOB_LABEL
 from trainwright.core.objects import Object, moment
 from trainwright.core.resources import Resource
 from trainwright.desired import Settings
-from trainwright.operator.events import Recorder
 from trainwright.operator.log import logger
 from trainwright.operator.measures import Measures
 from trainwright.operator.round import Trace, reconcile_once
-from trainwright.reconcile.kind import Kind, Observed
+from trainwright.reconcile.kind import Kind, Observed, commanded
 
 Key = tuple[str, str, str]
 """Kind, namespace and name of a job."""
@@ -65,6 +65,11 @@ class Operator:
         self._children: dict[Resource, Informer] = {
             row: Informer(cluster, row, namespace, labels=JOB_LABEL, index=_by_job) for row in owned
         }
+        self._commands = {
+            name: Informer(cluster, kind.commands, namespace, index=_by_target(kind))
+            for name, kind in self._kinds.items()
+            if kind.commands is not None
+        }
         self._measures.queue_depth.read = lambda: {(): len(self._queue)}
         self._measures.jobs.read = self._census
 
@@ -82,6 +87,8 @@ class Operator:
             jobs.subscribe(lambda change, name=name: self._job_changed(name, change))  # type: ignore[misc]
         for children in self._children.values():
             children.subscribe(self._child_changed)
+        for name, commands in self._commands.items():
+            commands.subscribe(lambda change, name=name: self._command_changed(name, change))  # type: ignore[misc]
         try:
             async with asyncio.TaskGroup() as tasks:
                 watching = [tasks.create_task(informer.run()) for informer in self._informers()]
@@ -97,7 +104,7 @@ class Operator:
             self._queue.close()
 
     def _informers(self) -> list[Informer]:
-        return [*self._jobs.values(), *self._children.values()]
+        return [*self._jobs.values(), *self._children.values(), *self._commands.values()]
 
     def _census(self) -> Counter[tuple[str, ...]]:
         """Count the jobs of each kind and phase."""
@@ -126,6 +133,16 @@ class Operator:
                 if change.type == "DELETED" and key in self._overlays:
                     self._overlays[key].gone(meta["uid"])
                 self._queue.add(key)
+
+    def _command_changed(self, kind: str, change: Change) -> None:
+        """Wake the job that a command is for."""
+        meta = change.object["metadata"]
+        key = kind, meta["namespace"], commanded(self._kinds[kind], change.object)
+        if self._jobs[kind].get(key[1], key[2]) is None:
+            return
+        if change.type == "DELETED" and key in self._overlays:
+            self._overlays[key].gone(meta["uid"])
+        self._queue.add(key)
 
     async def _work(self) -> None:
         while True:
@@ -200,6 +217,8 @@ class Operator:
     def _cached(self, kind: Kind, key: Key) -> Iterator[Object]:
         for row in kind.owns:
             yield from self._children[row].indexed(f"{key[1]}/{key[2]}")
+        if kind.commands is not None:
+            yield from self._commands[key[0]].indexed(f"{key[1]}/{key[2]}")
 
 
 @dataclass
@@ -272,3 +291,13 @@ def _is_newer(written: Object, cached: Object) -> bool:
 def _by_job(obj: Object) -> Iterator[str]:
     meta = obj["metadata"]
     yield f"{meta.get('namespace', '')}/{meta['labels'][JOB_LABEL]}"
+
+
+def _by_target(kind: Kind) -> Callable[[Object], Iterator[str]]:
+    """Return the function by which commands are found: the job each is for."""
+
+    def index(obj: Object) -> Iterator[str]:
+        if name := commanded(kind, obj):
+            yield f"{obj['metadata'].get('namespace', '')}/{name}"
+
+    return index

@@ -14,17 +14,18 @@ from typing import Any
 
 from trainwright.admission import review
 from trainwright.cluster.base import Cluster
+from trainwright.cluster.events import Recorder
 from trainwright.core.actions import Action, Create, Delete, Emit, Patch
 from trainwright.core.errors import AlreadyExists, ClusterError, Conflict, NotFound
 from trainwright.core.names import JOB_LABEL
-from trainwright.core.objects import Object, Ref, controller_uid, ref
+from trainwright.core.objects import Object, Ref, controller_uid, merge_patch, ref
 from trainwright.core.resources import Resource
 from trainwright.desired import Settings
-from trainwright.operator.events import Recorder
+from trainwright.operator.fill import filled
 from trainwright.operator.log import Log, logger
 from trainwright.reconcile.decide import Decision, decide, refuse
 from trainwright.reconcile.diff import name_taken
-from trainwright.reconcile.kind import Kind, Observed
+from trainwright.reconcile.kind import Kind, Observed, commanded
 
 AT_ONCE = 32
 """So many calls of one round are under way at a time."""
@@ -48,7 +49,9 @@ async def observe(cluster: Cluster, kind: Kind, namespace: str, name: str) -> tu
     """Read a job and everything that carries its label straight from the cluster."""
     job = await cluster.get(kind.resource, namespace, name)
     children = [await cluster.list(each, namespace, labels=f"{JOB_LABEL}={name}") for each in kind.owns]
-    return job, Observed(tuple(obj for listing in children for obj in listing.items))
+    commands = (await cluster.list(kind.commands, namespace)).items if kind.commands else ()
+    mine = (each for each in commands if commanded(kind, each) == name)
+    return job, Observed((*(obj for listing in children for obj in listing.items), *mine))
 
 
 async def reconcile_once(
@@ -76,19 +79,6 @@ async def reconcile_once(
     if trace.created or trace.deleted:
         said.info("objects brought in line", created=len(trace.created), deleted=len(trace.deleted))
     return trace.look_again
-
-
-def merge_patch(before: Object, after: Object) -> Object:
-    """Return the JSON merge patch that turns one object into another; empty if they are the same."""
-    patch: Object = {name: None for name in before if name not in after}
-    for name, value in after.items():
-        old = before.get(name)
-        if isinstance(value, dict) and isinstance(old, dict):
-            if changed := merge_patch(old, value):
-                patch[name] = changed
-        elif value != old or name not in before:
-            patch[name] = value
-    return patch
 
 
 def _decision(kind: Kind, job: Object, seen: Observed, settings: Settings, now: datetime) -> Decision:
@@ -124,7 +114,7 @@ class _Actor:
         self._events = events
         self._trace = trace
         self._log = said
-        self._rows = (kind.resource, *kind.owns)
+        self._rows = (kind.resource, *kind.owns, *([kind.commands] if kind.commands else []))
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def act(self, actions: Iterable[Action]) -> None:
@@ -158,7 +148,7 @@ class _Actor:
     async def _create(self, action: Create) -> None:
         wanted = ref(action.object)
         try:
-            created = await self._cluster.create(self._row(wanted), action.object)
+            created = await self._cluster.create(self._row(wanted), await filled(action))
         except AlreadyExists:
             there = await self._there(wanted)
             if there is not None:

@@ -1,6 +1,7 @@
-"""Emit to Event objects on the job. The same thing said again raises the count of the event that said it first."""
+"""Emit to Event objects. The same thing said again of an object raises the count of the event that said it first."""
 
 import hashlib
+import logging
 from collections.abc import Callable
 from datetime import datetime
 
@@ -9,13 +10,12 @@ from trainwright.core.actions import Emit
 from trainwright.core.errors import AlreadyExists, ClusterError
 from trainwright.core.objects import Object, timestamp
 from trainwright.core.resources import EVENT
-from trainwright.operator.log import logger
 
 COMPONENT = "trainwright"
 _MESSAGE_LENGTH = 1024
 """Longer messages are refused by API servers."""
 
-log = logger(__name__)
+log = logging.getLogger(__name__)
 
 
 class Recorder:
@@ -25,13 +25,13 @@ class Recorder:
         self._cluster = cluster
         self._now = now
 
-    async def emit(self, job: Object, emit: Emit) -> None:
-        """Tell users what happened to a job."""
-        event = _event(job, emit, timestamp(self._now()))
+    async def emit(self, about: Object, emit: Emit) -> None:
+        """Tell users what happened to an object."""
+        event = _event(about, emit, timestamp(self._now()))
         try:
             await self._write(event)
         except ClusterError as error:
-            log.warning("event not written", reason=emit.reason, event=event["metadata"]["name"], error=error)
+            log.warning("event %s was not written: %s: %s", event["metadata"]["name"], emit.reason, error)
 
     async def _write(self, event: Object) -> None:
         namespace, name = event["metadata"]["namespace"], event["metadata"]["name"]
@@ -43,8 +43,8 @@ class Recorder:
             await self._cluster.patch(EVENT, namespace, name, again)
 
 
-def _event(job: Object, emit: Emit, time: str) -> Object:
-    meta = job["metadata"]
+def _event(about: Object, emit: Emit, time: str) -> Object:
+    meta = about["metadata"]
     message = emit.message if len(emit.message) <= _MESSAGE_LENGTH else emit.message[: _MESSAGE_LENGTH - 1] + "…"
     said = "\0".join((meta.get("uid", ""), emit.type, emit.reason, message))
     digest = hashlib.sha256(said.encode()).hexdigest()[:16]
@@ -53,8 +53,8 @@ def _event(job: Object, emit: Emit, time: str) -> Object:
         "kind": EVENT.kind,
         "metadata": {"name": f"{meta['name']}.{digest}", "namespace": meta["namespace"]},
         "involvedObject": {
-            "apiVersion": job["apiVersion"],
-            "kind": job["kind"],
+            "apiVersion": about["apiVersion"],
+            "kind": about["kind"],
             "namespace": meta["namespace"],
             "name": meta["name"],
             "uid": meta.get("uid", ""),
