@@ -1,14 +1,16 @@
 """Admission: the one door for lint, webhooks and the local home."""
 
 import pytest
-from tests.api.examples import STATIC, changed, sentences
+from tests.api.examples import STATIC, VOLCANO, changed, sentences
 
 from trainwright.admission import admit, review
 from trainwright.api.pytorch_job import default
 from trainwright.core.errors import ManifestError
+from trainwright.kinds import KINDS
 
 ROLES = "spec.pytorchReplicaSpecs"
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "b"}}
+JOBS = ", ".join(f"{kind.resource.api_version} {kind.name}" for kind in KINDS)
 
 
 def test_a_good_job_is_returned_as_it_is_stored():
@@ -55,8 +57,8 @@ def test_all_errors_are_raised_together_and_without_warnings():
             {"apiVersion": "kubeflow.org/v1", "kind": "PytorchJob"},
             [
                 (
-                    "kind: there is no kind 'PytorchJob' in 'kubeflow.org/v1'; did you mean 'PyTorchJob'? (jobs are: "
-                    "kubeflow.org/v1 PyTorchJob)"
+                    "kind: there is no kind 'PytorchJob' in 'kubeflow.org/v1'; did you mean 'PyTorchJob'? "
+                    f"(jobs are: {JOBS})"
                 )
             ],
             id="a misspelt kind",
@@ -68,7 +70,7 @@ def test_all_errors_are_raised_together_and_without_warnings():
         ),
         pytest.param(
             {"apiVersion": "example.com/v1", "kind": "Pizza"},
-            ["kind: there is no kind 'Pizza' in 'example.com/v1' (jobs are: kubeflow.org/v1 PyTorchJob)"],
+            [f"kind: there is no kind 'Pizza' in 'example.com/v1' (jobs are: {JOBS})"],
             id="a kind nobody knows",
         ),
         pytest.param(
@@ -147,3 +149,11 @@ def test_an_update_may_not_move_a_job_to_another_queue():
 
     with pytest.raises(ManifestError, match="field is immutable"):
         admit(changed(STATIC, {queue: "b"}), changed(STATIC, {queue: "a"}))
+
+
+def test_what_admission_has_added_is_no_change_that_a_user_makes():
+    written = changed(VOLCANO, {"spec.plugins": {"pytorch": []}})
+    stored = admit(written).object
+
+    assert set(stored["spec"]["plugins"]) == {"pytorch", "svc"}
+    assert review(written, stored) == []

@@ -126,6 +126,107 @@ FULL: Object = {
 }
 
 
+VOLCANO: Object = {
+    "apiVersion": "batch.volcano.sh/v1alpha1",
+    "kind": "Job",
+    "metadata": {"name": "mnist"},
+    "spec": {
+        "tasks": [
+            {"name": "master", "replicas": 1, "template": TEMPLATE},
+            {"name": "worker", "replicas": 3, "template": TEMPLATE},
+        ]
+    },
+}
+
+VOLCANO_FULL: Object = {
+    "apiVersion": "batch.volcano.sh/v1alpha1",
+    "kind": "Job",
+    "metadata": {
+        "name": "everything",
+        "namespace": "research",
+        "uid": "1-2-3",
+        "annotations": {"trainwright.dev/elastic": "worker"},
+    },
+    "spec": {
+        "schedulerName": "volcano",
+        "minAvailable": 4,
+        "minSuccess": 1,
+        "maxRetry": 5,
+        "ttlSecondsAfterFinished": 60,
+        "queue": "gpu.team-a",
+        "priorityClassName": "high",
+        "runningEstimate": "1h30m",
+        "elasticReplicas": 3,
+        "networkTopology": {"mode": "soft", "highestTierAllowed": 2},
+        "plugins": {"svc": ["--publish-not-ready-addresses=true"], "env": [], "pytorch": ["--port=2222"]},
+        "policies": [
+            {"event": "PodEvicted", "action": "RestartJob", "timeout": "10m"},
+            {"events": ["PodFailed", "TaskFailed"], "action": "AbortJob"},
+            {"exitCode": 3, "action": "RestartJob"},
+        ],
+        "volumes": [
+            {"mountPath": "/data", "volumeClaimName": "data"},
+            {
+                "mountPath": "/out",
+                "volumeClaim": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "1Gi"}},
+                },
+            },
+        ],
+        "tasks": [
+            {
+                "name": "master",
+                "replicas": 1,
+                "minAvailable": 1,
+                "maxRetry": 2,
+                "topologyPolicy": "single-numa-node",
+                "policies": [{"event": "TaskCompleted", "action": "CompleteJob"}],
+                "dependsOn": {"name": ["worker", "shards"], "iteration": "any"},
+                "template": {
+                    "spec": {
+                        "restartPolicy": "OnFailure",
+                        "containers": [
+                            {
+                                "name": "pytorch",
+                                "image": "torch",
+                                "command": ["python", "train.py"],
+                                "resources": {"requests": {"cpu": 2}, "limits": {"cpu": "2"}},
+                            }
+                        ],
+                    }
+                },
+            },
+            {
+                "name": "worker",
+                "replicas": 4,
+                "minAvailable": 2,
+                "template": {
+                    "metadata": {"labels": {"a": "b"}},
+                    "spec": {
+                        "restartPolicy": "Never",
+                        "hostNetwork": True,
+                        "containers": [{"name": "pytorch", "image": "torch", "env": [{"name": "A", "value": "1"}]}],
+                    },
+                },
+            },
+            {
+                "name": "shards",
+                "replicas": 6,
+                "partitionPolicy": {
+                    "totalPartitions": 3,
+                    "partitionSize": 2,
+                    "minPartitions": 1,
+                    "networkTopology": {"highestTierName": "rack"},
+                },
+                "policies": [{"event": "PodFailed", "action": "RestartPartition"}],
+                "template": TEMPLATE,
+            },
+        ],
+    },
+}
+
+
 def changed(obj: Object, changes: dict[str, Any]) -> Object:
     """Return a copy of a job in which other values stand at some paths."""
     made: Object = json.loads(json.dumps(obj))  # unlike deepcopy, this leaves no two templates the same one

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 from hypothesis import strategies as st
-from tests.api.examples import ELASTIC, FULL, STATIC
+from tests.api.examples import ELASTIC, FULL, STATIC, VOLCANO, VOLCANO_FULL
 
 from trainwright.core.objects import Object
 
@@ -19,6 +19,8 @@ JUNK: tuple[Any, ...] = (
     *([], [None], [[]], ["x", 1], [{"name": "pytorch"}], [{}, {}]),
     *({}, {"": None}, {"name": 5}, {"name": "pytorch"}, {"a.b/c]": {"d": [None]}}),
 )
+EXAMPLES = {"PyTorchJob": (STATIC, ELASTIC, FULL, FULL), "Job": (VOLCANO, VOLCANO_FULL, VOLCANO_FULL)}
+"""What is mutated, by kind; the larger ones more often."""
 KEYS = (
     "",
     "x",
@@ -31,6 +33,8 @@ KEYS = (
     "image",
     "backend",
     "nProcPerNode",
+    "minAvailable",
+    "event",
     "y" * 300,
     "é",
 )
@@ -77,10 +81,10 @@ def _mutate(chance: random.Random, obj: Object) -> None:
             holder[key] = copy.deepcopy(chance.choice(JUNK))
 
 
-def mutated(seed: int) -> Object:
-    """Return the example, with one to four mutations, that belongs to a seed."""
+def mutated(seed: int, kind: str = "PyTorchJob") -> Object:
+    """Return the example of a kind, with one to four mutations, that belongs to a seed."""
     chance = random.Random(seed)
-    obj = copy.deepcopy(chance.choice([STATIC, ELASTIC, FULL, FULL]))
+    obj = copy.deepcopy(chance.choice(EXAMPLES[kind]))
     for _ in range(chance.choice([1, 1, 2, 3, 4])):
         _mutate(chance, obj)
     return obj
@@ -110,9 +114,9 @@ def broken(seed: int) -> str:
 _SEEDS = st.integers(0, 2**32)
 
 
-def objects() -> st.SearchStrategy[Object]:
-    """Draw a mutated manifest."""
-    return _SEEDS.map(mutated)
+def objects(kind: str = "PyTorchJob") -> st.SearchStrategy[Object]:
+    """Draw a mutated manifest of a kind."""
+    return _SEEDS.map(lambda seed: mutated(seed, kind))
 
 
 def texts() -> st.SearchStrategy[str]:

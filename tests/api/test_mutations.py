@@ -4,19 +4,25 @@ import copy
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from tests.api.mutations import objects, texts
+from hypothesis import strategies as st
+from tests.api.mutations import EXAMPLES, mutated, texts
 
 from trainwright import admission
-from trainwright.api import manifest, pytorch_job
+from trainwright.api import manifest
 from trainwright.core.errors import ManifestError
+from trainwright.kinds import KINDS, kind_of
 
 many = settings(max_examples=2000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 some = settings(many, max_examples=500)
+every_kind = pytest.mark.parametrize("name", EXAMPLES)
+seeds = st.integers(0, 2**32)
 
 
+@every_kind
 @many
-@given(objects())
-def test_a_mutated_manifest_is_admitted_or_refused_in_words(obj):
+@given(seed=seeds)
+def test_a_mutated_manifest_is_admitted_or_refused_in_words(name, seed):
+    obj = mutated(seed, name)
     before = copy.deepcopy(obj)
 
     problems = admission.review(obj)
@@ -26,27 +32,32 @@ def test_a_mutated_manifest_is_admitted_or_refused_in_words(obj):
             admission.admit(obj)
     else:
         admitted = admission.admit(obj).object
-        assert admitted["kind"] != "PyTorchJob" or pytorch_job.read(admitted).total >= 1
+        kind = kind_of(admitted)
+        assert kind is None or kind.read(admitted).roles
         assert not [problem for problem in admission.review(admitted) if problem.severity == "error"]
     assert all(problem.message for problem in problems)
     assert obj == before
 
 
+@every_kind
 @some
-@given(objects())
-def test_defaults_are_filled_in_once(obj):
+@given(seed=seeds)
+def test_defaults_are_filled_in_once(name, seed):
+    (kind,) = (kind for kind in KINDS if kind.name == name)
+    obj = mutated(seed, name)
     before = copy.deepcopy(obj)
 
-    once = pytorch_job.default(obj)
+    once = kind.default(obj)
 
-    assert pytorch_job.default(once) == once
+    assert kind.default(once) == once
     assert obj == before
 
 
+@every_kind
 @some
-@given(objects(), objects())
-def test_an_update_from_anything_to_anything_is_reviewed(obj, old):
-    problems = admission.review(obj, old)
+@given(one=seeds, other=seeds)
+def test_an_update_from_anything_to_anything_is_reviewed(name, one, other):
+    problems = admission.review(mutated(one, name), mutated(other, name))
 
     assert all(problem.message for problem in problems)
 

@@ -793,11 +793,19 @@ ASKED = {
             [Request("pytorch", {"port": 8080, "nproc": "4"})],
             id="the master's port and the number of processes",
         ),
-        pytest.param(ELASTIC, {}, [Request("torch_elastic", ASKED)], id="an elastic job"),
+        pytest.param(
+            ELASTIC,
+            {},
+            [Request("pytorch", {"port": 23456, "nproc": "auto"}), Request("torch_elastic", ASKED)],
+            id="an elastic job",
+        ),
         pytest.param(
             ELASTIC,
             {"spec.elasticPolicy.nProcPerNode": 2, "spec.elasticPolicy.rdzvPort": 29400},
-            [Request("torch_elastic", ASKED | {"nproc": "2", "port": 29400})],
+            [
+                Request("pytorch", {"port": 29400, "nproc": "2"}),
+                Request("torch_elastic", ASKED | {"nproc": "2", "port": 29400}),
+            ],
             id="the rendezvous port and the old place of nprocPerNode",
         ),
         pytest.param(

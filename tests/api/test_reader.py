@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from tests.api.examples import FULL, GONE, changed, sentences
 from tests.api.mutations import JUNK, mutated
 
-from trainwright.api import kubeflow, pytorch_job, schema
-from trainwright.api.reader import Shape, build, child, entry, is_unknown, shape_of, shapes, show, steps, walk
+from trainwright.api import kubeflow, pytorch_job, schema, volcano_job
+from trainwright.api.reader import Shape, Text, build, child, entry, is_unknown, shape_of, shapes, show, steps, walk
+
+PLATE = Text("a plate", "^[A-Z]+[0-9]*$", "large letters, then digits", longest=6)
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Cart:
     open: bool | None = entry("Whether one can get in.")
     weight: float | None = entry("What it weighs.")
     age: int | None = entry("In seconds.", wide=True)
+    plate: str | None = entry("Its number.", shape=Shape("string", text=PLATE))
+    bolts: tuple[int, ...] = entry("Their sizes.", shape=Shape("array", items=Shape("integer"), fewest=2), default=())
 
 
 GOOD = {
@@ -50,6 +54,8 @@ GOOD = {
     "open": True,
     "weight": 1.5,
     "age": 2**40,
+    "plate": "TW1",
+    "bolts": [4, 5],
 }
 
 
@@ -66,6 +72,8 @@ def test_what_fits_is_built():
         open=True,
         weight=1.5,
         age=2**40,
+        plate="TW1",
+        bolts=(4, 5),
     )
 
 
@@ -77,6 +85,7 @@ def test_what_does_not_fit_is_left_out():
         "words": "a",
         "open": 1,
         "age": True,
+        "plate": "tw",
     }
 
     assert build(Cart, bad) == Cart(wheels=(Wheel(),), owners={})
@@ -136,11 +145,26 @@ def test_what_does_not_fit_is_left_out():
         pytest.param({"weight": "x"}, ["weight: expected a number, found 'x'"], id="a number"),
         pytest.param({"age": 2**63}, [f"age: must be at most {2**63 - 1}, found {2**63}"], id="64 bits"),
         pytest.param(
+            {"plate": "tw1"}, ["plate: 'tw1' cannot be a plate; write large letters, then digits"], id="a pattern"
+        ),
+        pytest.param(
+            {"plate": "TW12345"},
+            ["plate: 'TW12345' cannot be a plate; write large letters, then digits"],
+            id="too long",
+        ),
+        pytest.param(
+            {"plate": 5},
+            ["plate: expected text, found 5; write large letters, then digits"],
+            id="no text for a pattern",
+        ),
+        pytest.param({"bolts": [4]}, ["bolts: there must be at least 2, found 1"], id="too few"),
+        pytest.param({"bolts": []}, ["bolts: there must be at least 2, found none"], id="none"),
+        pytest.param(
             {"spareWhel": {}},
             [
                 (
-                    "spareWhel: unknown field 'spareWhel'; did you mean 'spareWheel'? (there are: OWNERS, age, colour, "
-                    "load, open, port, spareWheel, weight, wheels, words)"
+                    "spareWhel: unknown field 'spareWhel'; did you mean 'spareWheel'? (there are: OWNERS, age, bolts, "
+                    "colour, load, open, plate, port, spareWheel, weight, wheels, words)"
                 )
             ],
             id="a misspelt field",
@@ -241,6 +265,8 @@ def fits(shape, value):
 quick = settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 SPEC = shape_of(pytorch_job.Spec)
 VALIDATOR = jsonschema_rs.validator_for(schema.schema(SPEC))
+SPECS = {"PyTorchJob": SPEC, "Job": shape_of(volcano_job.Spec)}
+VALIDATORS = {kind: jsonschema_rs.validator_for(schema.schema(shape)) for kind, shape in SPECS.items()}
 scraps = st.recursive(
     # To JSON Schema 1e300 is a whole number; to Go and to us it is none.
     st.sampled_from([each for each in JUNK if not isinstance(each, dict | list) and each != 1e300])
@@ -250,12 +276,13 @@ scraps = st.recursive(
 )
 
 
+@pytest.mark.parametrize("kind", SPECS)
 @settings(quick, max_examples=1000)
-@given(st.integers(0, 2**32))
-def test_schema_and_reader_accept_the_same_jobs(seed):
-    spec = pruned(mutated(seed).get("spec"))
+@given(seed=st.integers(0, 2**32))
+def test_schema_and_reader_accept_the_same_jobs(kind, seed):
+    spec = pruned(mutated(seed, kind).get("spec"))
 
-    assert VALIDATOR.is_valid(spec) == fits(SPEC, spec)
+    assert VALIDATORS[kind].is_valid(spec) == fits(SPECS[kind], spec)
 
 
 @quick
@@ -282,8 +309,14 @@ def parts(node):
             yield from parts(each)
 
 
-def test_the_schema_is_structural():
-    document = schema.document(pytorch_job.Spec, kubeflow.Status, "A job.")
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(schema.document(pytorch_job.Spec, kubeflow.Status, "A job."), id="PyTorchJob"),
+        pytest.param(schema.document(volcano_job.Spec, volcano_job.Status, "A job."), id="Job"),
+    ],
+)
+def test_the_schema_is_structural(document):
 
     for part in parts(document):
         assert not {"$ref", "nullable", "oneOf", "allOf", "not", "default"} & set(part)

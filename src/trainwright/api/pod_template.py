@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainwright.api import reader
-from trainwright.api.reader import Shape, amount, child, show, walk
+from trainwright.api.reader import Shape, amount, child, once, show, walk
 from trainwright.core.errors import Problem, did_you_mean
 from trainwright.core.names import LABEL_LENGTH, is_dns_label
 
@@ -193,7 +193,7 @@ def _check_names(spec: Mapping[str, Any], path: str) -> Iterator[Problem]:
         name = container.get("name")
         if isinstance(name, str):
             yield from _label(name, child(where, "name"), "a container's name")
-            yield from _once(name, seen, child(where, "name"))
+            yield from once(name, seen, child(where, "name"))
 
 
 def _check_ports(container: Mapping[str, Any], path: str) -> Iterator[Problem]:
@@ -206,7 +206,7 @@ def _check_ports(container: Mapping[str, Any], path: str) -> Iterator[Problem]:
         if len(name) > _PORT_NAME_LENGTH or not _PORT_NAME.fullmatch(name):
             rule = f"at most {_PORT_NAME_LENGTH} small letters, digits and single '-', with at least one letter"
             yield Problem(where, f"{show(name)} cannot be a port's name; write {rule}")
-        yield from _once(name, seen, where)
+        yield from once(name, seen, where)
 
 
 def _check_env(container: Mapping[str, Any], path: str) -> Iterator[Problem]:
@@ -237,7 +237,7 @@ def _check_mounts(container: Mapping[str, Any], path: str, volumes: set[str]) ->
             near = did_you_mean(name, volumes) if len(name) <= LABEL_LENGTH else ""
             yield Problem(child(where, "name"), f"there is no volume {show(name)}{near or '; add it to the volumes'}")
         if isinstance(target, str):
-            yield from _once(target, seen, child(where, "mountPath"))
+            yield from once(target, seen, child(where, "mountPath"))
         if mount.get("subPath") and mount.get("subPathExpr"):
             yield Problem(where, "has both subPath and subPathExpr; leave one out")
 
@@ -302,7 +302,7 @@ def _check_volumes(spec: Mapping[str, Any], path: str) -> Iterator[Problem]:
         name = volume.get("name")
         if isinstance(name, str):
             yield from _label(name, child(where, "name"), "a volume's name")
-            yield from _once(name, seen, child(where, "name"))
+            yield from once(name, seen, child(where, "name"))
         given = [source for source in sources if volume.get(source) is not None]
         if len(given) > 1:
             yield Problem(where, f"has more than one source ({', '.join(given)}); leave one")
@@ -332,12 +332,6 @@ def _listed(value: Mapping[str, Any], key: str, path: str) -> Iterator[tuple[str
 def _label(name: str, path: str, what: str) -> Iterator[Problem]:
     if not is_dns_label(name) or name.endswith("\n"):
         yield Problem(path, f"{show(name)} cannot be {what}; write at most 63 small letters, digits and '-'")
-
-
-def _once(name: str, seen: dict[str, str], path: str) -> Iterator[Problem]:
-    if name in seen:
-        yield Problem(path, f"{show(name)} is taken already, by {seen[name]}")
-    seen.setdefault(name, path)
 
 
 def _exactly_one(value: Mapping[str, Any], names: Any, path: str, what: str) -> Iterator[Problem]:

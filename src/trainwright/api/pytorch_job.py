@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trainwright.api import pod_template, reader
+from trainwright.api import envelope, pod_template, reader
 from trainwright.api.common import CleanPods, Elastic, Job, Request, RestartPolicy, Role, RunPolicy
-from trainwright.api.reader import Shape, build, child, entry, shape_of, show, walk
+from trainwright.api.envelope import MOST_PODS, check_name, without_nulls
+from trainwright.api.reader import Shape, build, child, entry, show, walk
 from trainwright.core import names
 from trainwright.core.errors import Problem, did_you_mean
 from trainwright.core.objects import Object, at
@@ -32,11 +33,6 @@ CONTAINER = "pytorch"
 PORT_NAME, PORT = "pytorchjob-port", 23456
 OURS, MULTIKUEUE = "kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"
 BACKEND = "c10d"
-GENERATED = 5
-"""How many characters an API server adds to metadata.generateName."""
-MOST = 150_000
-"""How many pods Kubernetes is built for in a whole cluster."""
-_SHOWN = 100
 _PROCESSES = re.compile(r"[1-9][0-9]*|auto|cpu|gpu|xpu")
 _HOST = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[?[0-9A-Fa-f:.]+\]?")
 
@@ -99,7 +95,7 @@ class ElasticPolicy:
     """The range in which the workers may be resized, and how torchrun's agents meet."""
 
     min_replicas: int | None = entry("The fewest workers with which training goes on.", minimum=1)
-    max_replicas: int | None = entry("The most workers there may be.", minimum=1, maximum=MOST)
+    max_replicas: int | None = entry("The most workers there may be.", minimum=1, maximum=MOST_PODS)
     rdzv_backend: Backend | None = entry("How agents find each other.")
     backend: Backend | None = entry("The design document's name of rdzvBackend.")
     rdzv_port: int | None = entry("The port of the rendezvous.", minimum=1, maximum=65535)
@@ -120,7 +116,7 @@ class ElasticPolicy:
 class ReplicaSpec:
     """The pods of one role."""
 
-    replicas: int | None = entry("How many pods the role has.", minimum=1, maximum=MOST)
+    replicas: int | None = entry("How many pods the role has.", minimum=1, maximum=MOST_PODS)
     template: Object | None = entry(
         "The pod template, with a container named 'pytorch'.", required=True, shape=pod_template.TEMPLATE
     )
@@ -137,18 +133,7 @@ class Spec:
     nproc_per_node: str | None = entry("Processes per pod: auto, cpu, gpu, xpu or a number in quotes.")
 
 
-_DOCUMENT = Shape(
-    "object",
-    fields={
-        "apiVersion": Shape("string"),
-        "kind": Shape("string"),
-        "metadata": pod_template.METADATA,
-        "spec": shape_of(Spec),
-        "status": Shape("any"),
-    },
-    required=("metadata", "spec"),
-)
-
+_DOCUMENT = envelope.document(Spec)
 _SPEC, _ROLES, _ELASTIC, _RUN = "spec", "spec.pytorchReplicaSpecs", "spec.elasticPolicy", "spec.runPolicy"
 
 
@@ -159,8 +144,8 @@ def default(obj: Object) -> Object:
     """Return the job as it is stored: what the user left out is written down, null counts as left out."""
     if not isinstance(obj.get("spec"), dict):
         return obj
-    spec = _without_nulls(obj["spec"])
-    metadata = {"metadata": _without_nulls(obj["metadata"])} if isinstance(obj.get("metadata"), dict) else {}
+    spec = without_nulls(obj["spec"])
+    metadata = {"metadata": without_nulls(obj["metadata"])} if isinstance(obj.get("metadata"), dict) else {}
     elastic = spec.get("elasticPolicy")
     if isinstance(elastic, dict):
         elastic = spec["elasticPolicy"] = _default_elastic(elastic, _worker_replicas(spec))
@@ -223,17 +208,6 @@ def _main(containers: Any) -> int | None:
     return None
 
 
-def _without_nulls(value: Any) -> Any:
-    """Return a copy without the entries that are null, as an API server stores it."""
-    if isinstance(value, dict):
-        return {
-            key: _without_nulls(below) if isinstance(below, dict | list) else below  # most are plain: no call for those
-            for key, below in value.items()
-            if below is not None
-        }
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
-
-
 # Checks
 
 
@@ -272,26 +246,9 @@ def check(obj: Object, old: Object | None = None) -> list[Problem]:
 
 
 def _names(look: _Look) -> Iterator[Problem]:
-    metadata = look.object.get("metadata")
-    name, prefix = at(metadata, ("name",)), at(metadata, ("generateName",))
-    field, added = ("metadata.name", 0) if name is not None or prefix is None else ("metadata.generateName", GENERATED)
-    name = prefix if added else name
-    if name is None or name == "":
-        if isinstance(metadata, dict):
-            yield Problem(field, "missing; give the job a name")
-        return
-    if not isinstance(name, str):
-        return
-    if not names.is_dns_label(name[: names.LABEL_LENGTH] + "x" * added, letter_first=True):
-        rule = "write small letters, digits and '-', beginning with a letter and ending with a letter or digit"
-        yield Problem(field, f"{show(name)} cannot be a host name; {rule}")
     roles = {WORKER: look.largest, MASTER: look.replicas(MASTER)}
-    pods = [names.pod(name + "x" * added, role, count - 1) for role, count in roles.items() if count > 0]
-    longest = max(pods, key=len, default=name)
-    if len(longest) > names.LABEL_LENGTH:
-        room = names.LABEL_LENGTH - len(longest) + len(name)
-        pod = f"pod {longest[:_SHOWN]!r} would be {len(longest)} characters long"
-        yield Problem(field, f"{pod}, but a host name has at most {names.LABEL_LENGTH}; shorten the name to {room}")
+    counted = [(role, count) for role, count in roles.items() if count > 0]
+    return check_name(look.object, lambda name: [names.pod(name, role, count - 1) for role, count in counted])
 
 
 def _roles(look: _Look) -> Iterator[Problem]:
@@ -514,8 +471,8 @@ def _read_elastic(policy: ElasticPolicy) -> Elastic:
 def _requests(spec: Spec, roles: Mapping[str, ReplicaSpec]) -> Iterator[Request]:
     elastic = spec.elastic_policy
     nproc = spec.nproc_per_node or (str(elastic.n_proc_per_node) if elastic and elastic.n_proc_per_node else "auto")
-    if elastic is None or MASTER in roles:
-        yield Request("pytorch", {"port": _port(roles.get(MASTER) or roles.get(WORKER)), "nproc": nproc})
+    own_port = elastic.rdzv_port if elastic is not None and MASTER not in roles else None
+    yield Request("pytorch", {"port": own_port or _port(roles.get(MASTER) or roles.get(WORKER)), "nproc": nproc})
     if elastic is not None:
         options = {
             "port": elastic.rdzv_port or _port(roles.get(WORKER)),

@@ -54,6 +54,25 @@ def steps(path: str) -> list[str]:
 
 
 @dataclass(frozen=True)
+class Text:
+    """How a text must be written: as a pattern for schemas, and in words."""
+
+    what: str
+    """What it is: "a queue's name"."""
+    pattern: str
+    """From ^ to $, in the words that all dialects of regular expressions share."""
+    rule: str
+    """What to write: "small letters and digits"."""
+    longest: int | None = None
+
+    def fits(self, value: str) -> bool:
+        """Say whether a text is written like that."""
+        if self.longest is not None and len(value) > self.longest:
+            return False
+        return bool(re.fullmatch(self.pattern[1:-1], value))
+
+
+@dataclass(frozen=True)
 class Shape:
     """What may stand in one place."""
 
@@ -68,6 +87,10 @@ class Shape:
     enum: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
+    text: "Text | None" = None
+    """How a text must be written."""
+    fewest: int = 0
+    """How many entries a list must have."""
     preserved: bool = False
     """An API server keeps the whole object as it is: it is checked here and not by the schema."""
     foreign: bool = False
@@ -211,6 +234,8 @@ def walk(shape: Shape, value: Any, path: str = "") -> Iterator[Problem]:
     elif shape.type == "object":
         yield from _walk_object(shape, value, path)
     elif shape.type == "array" and shape.items:
+        if len(value) < shape.fewest:
+            yield Problem(path, f"there must be at least {shape.fewest}, found {len(value) or 'none'}")
         for index, item in enumerate(value):
             yield from walk(shape.items, item, child(path, index))
     else:
@@ -235,12 +260,14 @@ def _walk_object(shape: Shape, value: Mapping[str, Any], path: str) -> Iterator[
 
 def _is_plain_text(shape: Shape, value: Any) -> bool:
     """Say whether this is the most common of all: any text where any text may stand, and nothing more to look at."""
-    return shape.type == "string" and not shape.enum and isinstance(value, str)
+    return shape.type == "string" and not shape.enum and shape.text is None and isinstance(value, str)
 
 
 def _walk_scalar(shape: Shape, value: Any, path: str) -> Iterator[Problem]:
     if shape.enum and value not in shape.enum:
         yield Problem(path, not_one_of(value, shape.enum))
+    if shape.text and not shape.text.fits(value):
+        yield Problem(path, f"{show(value)} cannot be {shape.text.what}; write {shape.text.rule}")
     if shape.type == "integer":
         if shape.minimum is not None and value < shape.minimum:
             yield Problem(path, f"must be at least {shape.minimum}, found {show(value)}")
@@ -288,6 +315,13 @@ def unknown(what: str, word: str, known: Mapping[str, Any], path: str, *, passed
 def is_unknown(problem: Problem) -> bool:
     """Say whether a problem is only that a name is not known: what `--lenient` forgives."""
     return problem.message.startswith("unknown ")
+
+
+def once(name: str, seen: dict[str, str], path: str) -> Iterator[Problem]:
+    """Yield the problem of a name that something else has already; `seen` remembers who has which."""
+    if name in seen:
+        yield Problem(path, f"{show(name)} is taken already, by {seen[name]}")
+    seen.setdefault(name, path)
 
 
 def not_one_of(value: Any, known: tuple[str, ...]) -> str:
@@ -355,10 +389,14 @@ def _cure(shape: Shape, value: Any) -> str:
             return f"; write {value.lower()} without quotes"
         if shape.type in ("integer", "number") and re.fullmatch(r"-?[0-9]+", value):
             return f"; write {value} without quotes"
+    if shape.text and isinstance(value, int | float):
+        return f"; write {shape.text.rule}"
     if isinstance(value, _QUOTABLE.get(shape.type, ())):
         return f'; put it in quotes: "{show(value)}"'
     if shape.type == "string" and value is None:
         return '; write "" for an empty text'
+    if shape.type == "array" and value is None:
+        return "; write [] for an empty list"
     if shape.type == "array" and isinstance(value, dict):
         return "; put '- ' in front of each entry"
     return ""
@@ -390,7 +428,9 @@ def _plan(cls: type[Any]) -> list[tuple[str, str, Shape, _Take]]:
 
 
 def _acceptable(shape: Shape, value: Any) -> bool:
-    return _fits(shape.type, value) and not (shape.enum and value not in shape.enum)
+    if not _fits(shape.type, value) or (shape.enum and value not in shape.enum):
+        return False
+    return shape.text is None or shape.text.fits(value)
 
 
 def _taker(hint: Any) -> _Take:

@@ -39,8 +39,12 @@ def _details(shape: Shape) -> dict[str, Any]:
         details["additionalProperties"] = schema(shape.values)
     if shape.type == "array":
         details["items"] = schema(shape.items or Shape("any"))
+        details |= {"minItems": shape.fewest} if shape.fewest else {}
     if shape.enum:
         details["enum"] = list(shape.enum)
+    if shape.text:
+        details["pattern"] = shape.text.pattern
+        details |= {"maxLength": shape.text.longest} if shape.text.longest is not None else {}
     if shape.type == "integer":
         details["format"] = "int32" if (shape.maximum or 0) < INT32 and (shape.minimum or 0) >= -INT32 else "int64"
         details |= {name: getattr(shape, name) for name in ("minimum", "maximum") if getattr(shape, name) is not None}

@@ -14,6 +14,10 @@ GANG_MIN_ANNOTATION = f"{DOMAIN}/gang-min"
 """On the pods of a gang: how many of them must fit before any starts."""
 RECORD_ANNOTATION = f"{DOMAIN}/record"
 LENIENT_ANNOTATION = f"{DOMAIN}/lenient"
+ELASTIC_ANNOTATION = f"{DOMAIN}/elastic"
+"""On a Volcano Job: the task that may be resized while the job runs."""
+WAIT_FOR_ANNOTATION = f"{DOMAIN}/wait-for"
+"""On a job or a pod template: the roles that are waited for before the containers start, each with a port or without."""
 
 KUBEFLOW = "training.kubeflow.org"
 OPERATOR_NAME_LABEL = f"{KUBEFLOW}/operator-name"
@@ -21,6 +25,14 @@ JOB_NAME_LABEL = f"{KUBEFLOW}/job-name"
 REPLICA_TYPE_LABEL = f"{KUBEFLOW}/replica-type"
 REPLICA_INDEX_LABEL = f"{KUBEFLOW}/replica-index"
 JOB_ROLE_LABEL = f"{KUBEFLOW}/job-role"
+
+VOLCANO = "volcano.sh"
+TASK_LABEL = f"{VOLCANO}/task-spec"
+TASK_INDEX_LABEL = f"{VOLCANO}/task-index"
+VOLCANO_JOB_LABEL = f"{VOLCANO}/job-name"
+VOLCANO_NAMESPACE_LABEL = f"{VOLCANO}/job-namespace"
+QUEUE_LABEL = f"{VOLCANO}/queue-name"
+PARTITION_LABEL = f"{VOLCANO}/partition-id"
 
 LABEL_LENGTH = 63
 _DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")

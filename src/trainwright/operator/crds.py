@@ -4,12 +4,14 @@ One that is there is never changed: another version of us, or the kind's origina
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from trainwright.api.schema import document
+from trainwright.api.schema import document, schema
 from trainwright.cluster.base import Cluster
 from trainwright.core.errors import AlreadyExists, HomeError, NotFound
 from trainwright.core.objects import Object
+from trainwright.core.resources import Resource
 from trainwright.operator.log import logger
 from trainwright.operator.rights import CUSTOM_RESOURCE
 from trainwright.reconcile.kind import Column, Kind
@@ -22,15 +24,25 @@ _POLL_SECONDS = 0.1
 log = logger(__name__)
 
 
+def definitions(kinds: Iterable[Kind]) -> Iterator[Object]:
+    """Yield the CustomResourceDefinitions of kinds, and of the commands that their jobs are given."""
+    for kind in kinds:
+        yield definition(kind)
+        if kind.commands and kind.definition.command:
+            yield _definition(kind.commands, schema(kind.definition.command))
+
+
 def definition(kind: Kind) -> Object:
     """Return the CustomResourceDefinition of a kind."""
-    resource, told = kind.resource, kind.definition
-    version = {
-        "name": resource.version,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": document(told.spec, told.status, told.doc)},
-        "subresources": {
+    told = kind.definition
+    return _definition(
+        kind.resource,
+        document(told.spec, told.status, told.doc),
+        names={
+            **({"shortNames": list(told.short_names)} if told.short_names else {}),
+            "categories": [CATEGORY],
+        },
+        subresources={
             "status": {},
             "scale": {
                 "specReplicasPath": "".join(f".{step}" for step in kind.size_path),
@@ -38,8 +50,15 @@ def definition(kind: Kind) -> Object:
                 "labelSelectorPath": told.selector_path,
             },
         },
-        "additionalPrinterColumns": [_column(each) for each in told.columns],
-    }
+        additionalPrinterColumns=[_column(each) for each in told.columns],
+        also=kind.also_served,
+    )
+
+
+def _definition(
+    resource: Resource, described: Object, names: Object | None = None, also: Iterable[str] = (), **served: Any
+) -> Object:
+    """Return a definition whose versions differ in nothing but their names; the resource's own is the stored one."""
     return {
         "apiVersion": CUSTOM_RESOURCE.api_version,
         "kind": CUSTOM_RESOURCE.kind,
@@ -52,24 +71,34 @@ def definition(kind: Kind) -> Object:
                 "listKind": f"{resource.kind}List",
                 "plural": resource.plural,
                 "singular": resource.kind.lower(),
-                "categories": [CATEGORY],
+                **(names or {}),
             },
-            "versions": [version],
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": version == resource.version,
+                    "schema": {"openAPIV3Schema": described},
+                    **served,
+                }
+                for version in (resource.version, *also)
+            ],
         },
     }
 
 
 def _column(column: Column) -> Object:
-    return {"name": column.name, "type": column.type, "jsonPath": column.path, "description": column.doc}
+    shown = {"name": column.name, "type": column.type, "jsonPath": column.path, "description": column.doc}
+    return {**shown, "priority": 1} if column.wide else shown
 
 
 async def register(cluster: Cluster, kinds: Iterable[Kind], seconds: float = ESTABLISHED_SECONDS) -> None:
     """Register the kinds an API server lacks; HomeError when it does not serve one of them after so many seconds."""
-    for kind in kinds:
-        name = str(kind.resource)
+    for wanted in definitions(kinds):
+        name = wanted["metadata"]["name"]
         try:
             async with asyncio.timeout(seconds):
-                await _ensure(cluster, definition(kind))
+                await _ensure(cluster, wanted)
                 while not await _is_served(cluster, name):  # noqa: ASYNC110 - what it waits for is elsewhere
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:

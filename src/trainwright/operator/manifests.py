@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from trainwright.core.objects import Object
 from trainwright.desired import KUBERNETES
 from trainwright.kinds import KINDS
-from trainwright.operator.crds import definition
+from trainwright.operator.crds import definitions
 from trainwright.operator.rights import REGISTER_RIGHTS, RIGHTS, rules
 from trainwright.operator.serve import SHUTDOWN_SECONDS
 
@@ -34,7 +34,7 @@ class Installation:
 def manifests(installation: Installation) -> Iterator[Object]:
     """Yield everything to apply, in an order that works in one go."""
     if not installation.install_crds:
-        yield from map(definition, KINDS)
+        yield from definitions(KINDS)
     yield from operator_manifests(installation)
 
 

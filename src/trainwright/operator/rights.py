@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from trainwright.core.objects import Object
-from trainwright.core.resources import EVENT, POD, Resource
+from trainwright.core.resources import EVENT, POD, ROLE, Resource
 from trainwright.kinds import KINDS, Kind
 
 CUSTOM_RESOURCE = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
@@ -34,6 +34,11 @@ _JOB = {
     "watch": "hear of jobs that come, change and go",
     "delete": "remove a job whose `ttlSecondsAfterFinished` have passed",
 }
+_COMMAND = {
+    "list": "find what jobs are told to do",
+    "watch": "hear what they are told next",
+    "delete": "remove what was carried out",
+}
 _CHILD = {
     "list": "find what jobs have already",
     "watch": "hear what becomes of it",
@@ -49,6 +54,8 @@ _EVENT = {
 }
 _OWN = "own objects that hold up the deletion of their job, where `OwnerReferencesPermissionEnforcement` is on"
 
+_HANDED_ON = "give the launcher of an MPIJob the right to exec into its workers: nobody may give what he does not have"
+
 
 def _of(resource: Resource, reasons: Mapping[str, str]) -> Iterator[Right]:
     return (Right(resource.group, resource.plural, verb, reason) for verb, reason in reasons.items())
@@ -61,9 +68,14 @@ def _needed(kinds: Iterable[Kind]) -> Iterator[Right]:
         yield from _of(kind.resource, _JOB)
         yield Right(group, f"{plural}/status", "patch", "write down how a job is")
         yield Right(group, f"{plural}/finalizers", "update", _OWN, called=False)
+        if kind.commands:
+            yield from _of(kind.commands, _COMMAND)
         children |= dict.fromkeys(kind.owns)
     for child in children:
         yield from _of(child, _CHILD if child == POD else _SUPPORT)
+    if ROLE in children:
+        for verb in ("get", "create"):
+            yield Right("", "pods/exec", verb, _HANDED_ON, called=False)
     yield from _of(EVENT, _EVENT)
 
 
@@ -76,7 +88,7 @@ REGISTER_RIGHTS = (
         CUSTOM_RESOURCE.plural,
         "get",
         "see which kinds are missing, and wait until they are served",
-        names=tuple(str(kind.resource) for kind in KINDS),
+        names=tuple(str(each) for kind in KINDS for each in (kind.resource, kind.commands) if each),
     ),
     Right(CUSTOM_RESOURCE.group, CUSTOM_RESOURCE.plural, "create", "register a kind that is missing"),
 )

@@ -9,14 +9,14 @@ import gc
 import signal
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 from trainwright.cluster.base import Cluster
 from trainwright.cluster.kubernetes import KubernetesCluster
 from trainwright.core.resources import POD
-from trainwright.desired import KUBERNETES
+from trainwright.desired import KUBERNETES, Settings
 from trainwright.kinds import KINDS
 from trainwright.operator.crds import register
 from trainwright.operator.health import Reply, Routes, serving
@@ -45,7 +45,7 @@ class Options:
     host: str = "127.0.0.1"
     port: int = 8080
     workers: int = 16
-    image: str = KUBERNETES.wait_image
+    settings: Settings = KUBERNETES
 
 
 async def serve(options: Options) -> None:
@@ -57,7 +57,7 @@ async def serve(options: Options) -> None:
         operator = Operator(
             cluster,
             KINDS,
-            replace(KUBERNETES, wait_image=options.image),
+            options.settings,
             workers=options.workers,
             namespace=options.namespace,
             measures=measures,

@@ -43,12 +43,14 @@ class _Spec(_Part):
 
 class _ContainerStatus(_Part):
     name: str = ""
+    ready: bool = False
     restart_count: int = 0
     state: dict[str, Any] = {}
     last_state: dict[str, Any] = {}
 
 
 class _Condition(_Part):
+    type: str = ""
     status: str = ""
     last_transition_time: str | None = None
 
