@@ -35,7 +35,22 @@ class _Address(click.ParamType[tuple[str, int]]):
     metavar="A:P",
     help="Where /metrics, /healthz and /readyz are served; port 0 takes a free one.",
 )
-@click.option("--image", metavar="IMAGE", help="The image of the init containers that wait for a master.")
+@click.option("--image", metavar="IMAGE", help="Our own image: for init containers that wait, or bring kubectl.")
+@click.option("--kubectl-image", metavar="IMAGE", help="The image that brings kubectl into launchers, if not ours.")
+@click.option(
+    "--gpus-per-node",
+    type=click.IntRange(1),
+    default=8,
+    show_default=True,
+    help="What a worker of an MPIJob takes of its gpus, if the job does not say it.",
+)
+@click.option(
+    "--processing-units-per-node",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="The same for its processingUnits.",
+)
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How logs are written."
 )
@@ -60,6 +75,9 @@ def command(
     install_crds: bool,
     address: tuple[str, int],
     image: str | None,
+    kubectl_image: str | None,
+    gpus_per_node: int,
+    processing_units_per_node: int,
     log_format: str,
     log_level: str,
     workers: int,
@@ -72,12 +90,21 @@ def command(
     tw operator -n team --log-format json --metrics-address :8080
     """  # noqa: D301 - click reads \b as "leave these lines alone"
     import asyncio
+    from dataclasses import replace
 
+    from trainwright.api.mpi_job import NodeSize
     from trainwright.desired import KUBERNETES
     from trainwright.operator import log
     from trainwright.operator.serve import Options, serve
 
     log.setup("json" if log_format == "json" else "text", log_level)
+    settings = replace(
+        KUBERNETES,
+        wait_image=image or KUBERNETES.wait_image,
+        kubectl_image=kubectl_image or image or KUBERNETES.kubectl_image,
+        kubectl_command=() if kubectl_image else KUBERNETES.kubectl_command,
+        per_node=NodeSize(gpus_per_node, processing_units_per_node),
+    )
     options = Options(
         kubeconfig=kubeconfig,
         context=context,
@@ -86,6 +113,6 @@ def command(
         host=address[0],
         port=address[1],
         workers=workers,
-        image=image or KUBERNETES.wait_image,
+        settings=settings,
     )
     asyncio.run(serve(options))

@@ -17,8 +17,15 @@ def dump(value: Any, form: str) -> str:
     # Objects share parts in memory, which is nobody's concern: no anchors.
     plain = {"ignore_aliases": lambda dumper, data: True}  # noqa: ARG005
     dumper: Any = type("PlainDumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), plain)
+    dumper.add_representer(str, _text)
     text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120)
     return text
+
+
+def _text(dumper: Any, value: str) -> Any:
+    """Write text of several lines as a block, so that a script in a ConfigMap reads as a script."""
+    style = "|" if "\n" in value else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
 def stream(objects: Iterable[Object], form: str) -> str:

@@ -6,7 +6,8 @@ A Service's name stands for the addresses of the pods it selects; a pod with `ho
 resolv.conf do on a cluster. Pods that are not ready, have no address yet or have ended are left out, unless the Service
 publishes unready ones. There is no virtual address here: a Service with a cluster IP behaves as one without (its name
 gives the pods' own addresses, and its ports are the pods' ports). Services without selector and ExternalName ones
-are left out.
+are left out. A search domain of the pod's own (`dnsConfig.searches`) that names a Service of a namespace lets it write
+the host names of that Service's pods alone.
 
 A file mounted over /etc/hosts is held by its inode, so a file is rewritten in place: a renamed one would never be seen.
 Each address also gets a line `::ffff:<address>` with its first name, which is what a dual-stack socket looks up;
@@ -19,7 +20,7 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainwright.core.objects import Object
@@ -47,6 +48,8 @@ class _Block:
 
     inside: str = ""
     outside: str = ""
+    pods: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """Per Service, the address and host name of each pod that has a name under it."""
 
 
 def names(services: Iterable[Object], pods: Iterable[Object]) -> dict[str, _Block]:
@@ -66,10 +69,22 @@ def names(services: Iterable[Object], pods: Iterable[Object]) -> dict[str, _Bloc
     return {namespace: _block(namespace, found) for namespace, found in records.items()}
 
 
-def shared(blocks: Mapping[str, _Block], namespace: str) -> str:
-    """Return what all pods of a namespace have in their files."""
+def shared(blocks: Mapping[str, _Block], namespace: str, searches: Iterable[str] = ()) -> str:
+    """Return what all pods of a namespace with the same search domains have in their files."""
     own = blocks.get(namespace, _Block()).inside
-    return own + "".join(blocks[other].outside for other in sorted(blocks) if other != namespace)
+    others = "".join(blocks[other].outside for other in sorted(blocks) if other != namespace)
+    return own + others + "".join(_short_names(blocks, search) for search in searches)
+
+
+def _short_names(blocks: Mapping[str, _Block], search: str) -> str:
+    """Return the lines that a search domain "service.namespace.svc.cluster.local" makes possible."""
+    service, _, rest = search.removesuffix(".").removesuffix(f".svc.{DOMAIN}").partition(".")
+    found = blocks.get(rest, _Block()).pods.get(service, ())
+    return "".join(f"{address}\t{short}\n" for address, short in found)
+
+
+def _searches(pod: Object) -> tuple[str, ...]:
+    return tuple((pod["spec"].get("dnsConfig") or {}).get("searches") or ())
 
 
 def text(pod: Object, address: str, common: str) -> str:
@@ -85,7 +100,8 @@ def text(pod: Object, address: str, common: str) -> str:
 def hosts(services: Iterable[Object], pods: Iterable[Object], pod: Object) -> str:
     """Return the file of one pod."""
     address = str((pod.get("status") or {}).get("podIP") or "")
-    return text(pod, address, shared(names(services, pods), pod["metadata"].get("namespace", "")))
+    common = shared(names(services, pods), pod["metadata"].get("namespace", ""), _searches(pod))
+    return text(pod, address, common)
 
 
 def hostname(pod: Object) -> str:
@@ -174,13 +190,13 @@ class HostsFiles:
 
     def _write(self) -> bool:
         blocks = names(self._services(), self._known_pods())
-        common: dict[str, str] = {}
+        common: dict[tuple[str, tuple[str, ...]], str] = {}
         complete = True
         for file in self._files.values():
-            namespace = file.pod["metadata"].get("namespace", "")
-            if namespace not in common:
-                common[namespace] = shared(blocks, namespace)
-            content = text(file.pod, file.address, common[namespace])
+            alike = file.pod["metadata"].get("namespace", ""), _searches(file.pod)
+            if alike not in common:
+                common[alike] = shared(blocks, *alike)
+            content = text(file.pod, file.address, common[alike])
             if content == file.content:
                 continue
             try:
@@ -223,15 +239,19 @@ def _records(service: Object, by_label: Mapping[tuple[str, str, str], list[Objec
 
 def _block(namespace: str, records: Mapping[str, list[str]]) -> _Block:
     inside, outside = [], []
+    pods: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for address, found in records.items():
         for name in found:
+            short, dot, service = name.partition(".")
+            if dot:
+                pods[service].append((address, short))
             forms = f"{name}.{namespace}.svc.{DOMAIN} {name}.{namespace}.svc {name}.{namespace}"
             inside.append(f"{address}\t{forms} {name}\n")
             outside.append(f"{address}\t{forms}\n")
         mapped = f"::ffff:{address}\t{found[0]}.{namespace}.svc.{DOMAIN}\n"
         inside.append(mapped)
         outside.append(mapped)
-    return _Block("".join(inside), "".join(outside))
+    return _Block("".join(inside), "".join(outside), {service: tuple(each) for service, each in pods.items()})
 
 
 def _has_address(pod: Object) -> bool:

@@ -15,7 +15,6 @@ _POD_FIELDS = {
     "hostPID": "a pod does not see other processes as its own",
     "hostIPC": "a pod has its own shared memory segments",
     "shareProcessNamespace": "containers of a pod see each other's processes anyway",
-    "dnsConfig": "names come from /etc/hosts",
     "runtimeClassName": "there is one runtime",
     "ephemeralContainers": "use exec",
 }
@@ -30,6 +29,8 @@ def unsupported(pod: Object, uid: int, gid: int) -> Iterator[str]:
     for name, why in _POD_FIELDS.items():
         if spec.get(name):
             yield f"spec.{name} has no effect here: {why}"
+    for name in sorted((spec.get("dnsConfig") or {}).keys() - {"searches"}):
+        yield f"spec.dnsConfig.{name} has no effect here: names come from /etc/hosts"
     security = spec.get("securityContext") or {}
     yield from _users(security, "spec.securityContext", uid, gid)
     yield from _ignored(security, _POD_SECURITY, "spec.securityContext")
