@@ -21,8 +21,8 @@ $(BIN)/.ready: pyproject.toml requirements/dev.txt tools/setup.sh
 	@PYTHON=$(PYTHON) tools/setup.sh $(VENV)
 	@touch $@
 
-frameworks: setup  ## the real frameworks the examples and tests train with (torch: about 4.5 GB)
-	@$(BIN)/python tools/frameworks.py torch
+frameworks: setup  ## the real frameworks the examples and tests train with, several at once (about 9 GB)
+	@$(BIN)/python tools/frameworks.py
 
 demo: setup  ## run the static and the elastic PyTorchJob example (LIGHT=1: without torch)
 ifeq ($(LIGHT),)

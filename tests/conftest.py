@@ -1,8 +1,9 @@
-"""Shared by all tests: where the repository's own files are, and where torch is."""
+"""Shared by all tests: where the repository's own files are, and where the real frameworks are."""
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,30 @@ def root() -> Path:
     return ROOT
 
 
+Framework = Callable[[str], Path]
+
+
 @pytest.fixture(scope="session")
-def torch_python(root: Path) -> Path:
-    """Return the Python that has torch. Without it CI fails; elsewhere the test is skipped, and says so."""
-    asked = [sys.executable, str(root / "tools" / "frameworks.py"), "--path", "torch"]
-    python = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip())
-    if not (python.parent.parent / ".ready").exists():
-        words = f"torch is not installed at {python}; `make frameworks` installs it"
-        if os.environ.get("CI") == "true":
+def framework(root: Path) -> Framework:
+    """Return a function from a framework's name to its Python; a missing one skips the test and fails it in CI."""
+
+    def find(name: str) -> Path:
+        asked = [sys.executable, str(root / "tools" / "frameworks.py"), "--path", name]
+        python = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip())
+        environment = python.parent.parent
+        if (environment / ".ready").exists():
+            return python
+        excuse = environment.with_name(f"{environment.name}.skipped")
+        words = f"{name} is not installed at {python}; `make frameworks` installs it"
+        if os.environ.get("CI") == "true" and not excuse.exists():
             pytest.fail(words, pytrace=False)
-        pytest.skip(f"NOTHING WAS TESTED HERE: {words}")
-    return python
+        reason = excuse.read_text().strip() if excuse.exists() else words
+        pytest.skip(f"NOTHING WAS TESTED HERE: {name}: {reason}")
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def torch_python(framework: Framework) -> Path:
+    """Return the Python that has torch."""
+    return framework("torch")

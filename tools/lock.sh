@@ -3,11 +3,10 @@
 set -euo pipefail
 bin=$1
 uv=$(command -v uv || echo "$bin/uv")
-flags=(--quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate --no-emit-find-links)
+flags=(--quiet --universal --generate-hashes --no-header --no-emit-index-url --no-annotate --no-emit-find-links)
 echo "lock: requirements/dev.txt"
-"$uv" pip compile "${flags[@]}" --group dev pyproject.toml requirements/build.in -o requirements/dev.txt
-for framework in requirements/*.in; do
-    case "$framework" in requirements/build.in) continue ;; esac
-    echo "lock: ${framework%.in}.txt"
-    "$uv" pip compile "${flags[@]}" "$framework" -o "${framework%.in}.txt"
+"$uv" pip compile "${flags[@]}" --python-version 3.11 --group dev pyproject.toml requirements/build.in -o requirements/dev.txt
+"$bin/python" tools/frameworks.py --pythons | while read -r framework python; do
+    echo "lock: requirements/$framework.txt for Python $python"
+    "$uv" pip compile "${flags[@]}" --python-version "$python" "requirements/$framework.in" -o "requirements/$framework.txt"
 done

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 from trainwright import __version__
+from trainwright.api.mpi_job import NodeSize
 from trainwright.core.actions import Create
 from trainwright.core.objects import Object
 from trainwright.frameworks.base import HostNames, Net
@@ -19,6 +21,18 @@ class Settings:
     """Runs `inpod/wait_for.py`; ``--host`` and ``--seconds`` are added."""
     wait_resources: Object = field(default_factory=dict)
     """What such a step asks for; nothing where it costs nothing, so that small jobs fit small machines."""
+    pulls: bool = True
+    """Images are pulled; else our own way to wait is taken whatever image the user named for it."""
+    gang: Literal["labels", "volcano"] = "labels"
+    """How pods that start together are marked: by labels of ours, or by a PodGroup for Volcano's scheduler."""
+    per_node: NodeSize = field(default_factory=NodeSize)
+    """What one worker of an MPIJob takes where the job does not say it."""
+    kubectl_image: str = ""
+    """The image that brings kubectl into a launcher's pod."""
+    kubectl_command: tuple[str, ...] = ()
+    """How it does so; nothing: as the image itself does."""
+    shared_cores: bool = False
+    """All pods share the cores of one machine."""
 
 
 KUBERNETES = Settings(
@@ -66,6 +80,10 @@ class Desired:
     support: tuple[Create, ...]
     """Services, autoscalers and the like: made before the pods that need them, and kept as they are here."""
     pods: tuple[WantedPod, ...]
+    indirect: tuple[WantedPod, ...] = ()
+    """Pods that another controller makes from a template among `support`: they are explained here and not made."""
+    notes: tuple[Injection, ...] = ()
+    """What the job itself is given beyond its manifest; in the place of a pod they name the job."""
 
 
 def render(desired: Desired) -> Iterator[Object]:
@@ -77,6 +95,8 @@ def render(desired: Desired) -> Iterator[Object]:
 
 def explain(desired: Desired, role: str = "") -> Iterator[Injection]:
     """Yield every field we add to a job's pods and why, pod by pod; with `role`, only of that role's."""
-    for pod in desired.pods:
+    if not role:
+        yield from desired.notes
+    for pod in (*desired.pods, *desired.indirect):
         if not role or pod.role.lower() == role.lower():
             yield from pod.make().injections
