@@ -14,7 +14,7 @@ from trainwright.core.errors import ManifestError, Problem, did_you_mean
 from trainwright.core.names import LENIENT_ANNOTATION
 from trainwright.core.objects import Object, at
 from trainwright.core.resources import BUILT_IN
-from trainwright.kinds import KINDS, Kind, kind_of
+from trainwright.kinds import COMMANDS, KINDS, Kind, kind_of
 
 _ONLY_ON_CLUSTERS = {
     "v1": ("LimitRange", "PersistentVolume", "PersistentVolumeClaim", "ResourceQuota", "ServiceAccount"),
@@ -83,6 +83,8 @@ def _review_other(obj: Object) -> Iterator[Problem]:
         return
     if any((row.api_version, row.kind) == (version, kind) for row in BUILT_IN):
         yield from _review_metadata(obj)
+    elif command := next((row for row in COMMANDS if (row.api_version, row.kind) == (version, kind)), None):
+        yield from COMMANDS[command](obj)
     elif kind in _ONLY_ON_CLUSTERS.get(version, ()):
         yield from _review_metadata(obj)
         yield Problem(

@@ -3,18 +3,41 @@
 Admission, the loop, the commands and the pages all read these rows; none of them knows a kind by name.
 """
 
-from trainwright.api import kubeflow
+from collections.abc import Callable, Mapping
+
+from trainwright.api import kubeflow, volcano_command
+from trainwright.api import mpi_job as mpi_job_api
 from trainwright.api import pytorch_job as pytorch_job_api
+from trainwright.api import volcano_job as volcano_job_api
 from trainwright.api.common import Job
 from trainwright.core import names
+from trainwright.core.errors import Problem
 from trainwright.core.objects import Object
-from trainwright.core.resources import AUTOSCALER, POD, SERVICE
-from trainwright.desired import pytorch_job
+from trainwright.core.resources import (
+    AUTOSCALER,
+    BATCH_JOB,
+    CONFIG_MAP,
+    NETWORK_POLICY,
+    POD,
+    POD_GROUP,
+    ROLE,
+    ROLE_BINDING,
+    SECRET,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    STATEFUL_SET,
+    VOLUME_CLAIM,
+    Resource,
+)
+from trainwright.desired import mpi_job, pytorch_job, volcano_job
+from trainwright.frameworks import plugins
 from trainwright.reconcile import verdicts
 from trainwright.reconcile.kind import Column, Definition, Kind, Place
+from trainwright.reconcile.launcher import Launched
+from trainwright.reconcile.phases import Phases
 from trainwright.reconcile.replicas import Replicas
 
-__all__ = ["KINDS", "PYTORCH_JOB", "Kind", "kind_of"]
+__all__ = ["COMMANDS", "KINDS", "PYTORCH_JOB", "VOLCANO_JOB", "Kind", "kind_of"]
 
 
 def _by_label(job: Job, pod: Object) -> Place | None:
@@ -52,12 +75,97 @@ PYTORCH_JOB = Kind(
     ),
 )
 
-KINDS: tuple[Kind, ...] = (PYTORCH_JOB,)
+
+def _by_pod_name(job: Job, pod: Object) -> Place | None:
+    """Return which part of an MPIJob a pod is: a worker by the number at its name's end, else the launcher."""
+    name = str(pod["metadata"]["name"])
+    if name.startswith(f"{mpi_job.worker_set(job)}-"):
+        index = name.rpartition("-")[2]
+        return (mpi_job_api.WORKER, int(index)) if index.isdecimal() else None
+    return (mpi_job_api.LAUNCHER, 0) if name.startswith(f"{mpi_job.launcher_name(job)}-") else None
+
+
+MPI_JOB = Kind(
+    resource=mpi_job_api.RESOURCE,
+    also_served=mpi_job_api.ALSO_SERVED,
+    default=mpi_job_api.default,
+    check=mpi_job_api.check,
+    read=mpi_job_api.read,
+    build=mpi_job.build,
+    life=Launched(),
+    container="",
+    place=_by_pod_name,
+    owns=(CONFIG_MAP, SECRET, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, SERVICE, STATEFUL_SET, BATCH_JOB, POD),
+    definition=Definition(
+        doc="Runs an MPI program: a launcher starts ranks in worker pods, by exec or by ssh.",
+        spec=mpi_job_api.Spec,
+        status=mpi_job_api.Status,
+        columns=_KUBEFLOW_COLUMNS,
+        active_path=".status.replicaStatuses.Worker.active",
+        selector_path=".status.replicaStatuses.Worker.selector",
+    ),
+)
+
+
+def _by_task(job: Job, pod: Object) -> Place | None:
+    """Return which replica a pod is, by Volcano's labels."""
+    labels = pod["metadata"].get("labels") or {}
+    task, index = labels.get(names.TASK_LABEL), labels.get(names.TASK_INDEX_LABEL, "")
+    return (task, int(index)) if task and job.role(task) and index.isdecimal() else None
+
+
+def _default_volcano_job(obj: Object) -> Object:
+    return plugins.with_needs(volcano_job_api.default(obj))
+
+
+def _check_volcano_job(obj: Object, old: Object | None) -> list[Problem]:
+    before = None if old is None else plugins.with_needs(old)
+    found = volcano_job_api.check(plugins.with_needs(obj), before)  # what admission adds is no change of the user's
+    return list(dict.fromkeys((*found, *plugins.check(obj))))
+
+
+def _read_volcano_job(obj: Object) -> Job:
+    return plugins.complete(volcano_job_api.read(obj))
+
+
+VOLCANO_JOB = Kind(
+    resource=volcano_job_api.RESOURCE,
+    default=_default_volcano_job,
+    check=_check_volcano_job,
+    read=_read_volcano_job,
+    build=volcano_job.build,
+    life=Phases(),
+    container="",
+    place=_by_task,
+    owns=(SERVICE, CONFIG_MAP, SECRET, NETWORK_POLICY, VOLUME_CLAIM, POD_GROUP, POD),
+    definition=Definition(
+        doc="Runs tasks of several kinds together, wired by plugins and driven by policies.",
+        spec=volcano_job_api.Spec,
+        status=volcano_job_api.Status,
+        columns=(
+            Column("Status", ".status.state.phase", "The phase the job is in."),
+            Column("minAvailable", ".status.minAvailable", "How many pods the job needs.", "integer"),
+            Column("Runnings", ".status.running", "How many pods run.", "integer"),
+            Column("Age", ".metadata.creationTimestamp", "How long the job has been there.", "date"),
+            Column("Queue", ".spec.queue", "The queue it is in.", wide=True),
+        ),
+        active_path=".status.elasticReplicas",
+        selector_path=".status.elasticSelector",
+        short_names=("vcjob", "vj"),
+        command=volcano_command.DOCUMENT,
+    ),
+    commands=volcano_job_api.COMMAND,
+)
+
+KINDS: tuple[Kind, ...] = (PYTORCH_JOB, MPI_JOB, VOLCANO_JOB)
+
+COMMANDS: Mapping[Resource, Callable[[Object], list[Problem]]] = {volcano_job_api.COMMAND: volcano_command.check}
+"""Objects by which users tell jobs what to do, each with what says everything that is wrong with one."""
 
 
 def kind_of(obj: Object) -> Kind | None:
     """Return the row for an object's apiVersion and kind, or None if it is no job of ours."""
     for kind in KINDS:
-        if (kind.resource.api_version, kind.resource.kind) == (obj.get("apiVersion"), obj.get("kind")):
+        if kind.resource.kind == obj.get("kind") and obj.get("apiVersion") in kind.api_versions:
             return kind
     return None

@@ -38,4 +38,4 @@ def test_a_new_job_remembers_nothing():
 def test_the_next_version_keeps_only_the_counts():
     record = Record(3, {"Worker": RoleRecord(5, {0: "a"}, {0: 2}, frozenset({1}))}, frozenset({"x"}))
 
-    assert record.next_version() == Record(4, {"Worker": RoleRecord(5)})
+    assert record.next_version() == Record(4, {"Worker": RoleRecord(5)}, oldest=4)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.reconcile import volcano
 from tests.reconcile.making import conditions, manifest
 from tests.scenarios.world import RESOURCES, World
 
@@ -17,7 +18,7 @@ from trainwright.core.errors import Forbidden
 from trainwright.core.objects import Object
 from trainwright.core.resources import EVENT, POD, SERVICE, Resource
 from trainwright.desired import KUBERNETES
-from trainwright.kinds import KINDS, PYTORCH_JOB
+from trainwright.kinds import KINDS, PYTORCH_JOB, VOLCANO_JOB
 from trainwright.operator.loop import Operator
 
 JOBS = PYTORCH_JOB.resource
@@ -233,3 +234,20 @@ async def test_a_worker_that_is_stopped_while_work_comes_in_stops_quietly():
     assert await waiting == "job"
     with pytest.raises(asyncio.CancelledError):
         await stopped
+
+
+@pytest.mark.parametrize("lag", [0.0, 0.02], ids=["caches are quick", "caches lag behind"])
+async def test_a_command_wakes_its_job_and_is_carried_out_once(lag):
+    row = VOLCANO_JOB.commands
+    assert row
+    async with operating(lag) as (cluster, _):
+        job = volcano.manifest("worker=2")
+        await cluster.create(VOLCANO_JOB.resource, {**job, "metadata": {"name": "j", "namespace": "ns"}})
+        await pods_are(cluster, "j-worker-0", "j-worker-1")
+
+        order = volcano.command("RestartJob")
+        await cluster.create(row, {**order, "metadata": {"name": "c", "namespace": "ns"}})
+
+        await until(cluster, row, lambda commands: not commands)
+        stored = await cluster.get(VOLCANO_JOB.resource, "ns", "j")
+        assert (stored["status"]["retryCount"], stored["status"]["version"]) == (1, 1)

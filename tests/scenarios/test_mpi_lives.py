@@ -5,6 +5,8 @@ once, and a job that has ended stays ended.
 """
 
 from dataclasses import dataclass
+from functools import partial
+from operator import eq
 from typing import Any
 
 import pytest
@@ -248,7 +250,7 @@ async def test_killed_after_every_call_it_comes_to_the_same_end(life):
     undisturbed = MpiWorld(life.job)
     await undisturbed.play(life.script)
     for last in range(1, undisturbed.calls + 1):
-        killed = MpiWorld(life.job, dies=lambda call, last=last: call == last)
+        killed = MpiWorld(life.job, dies=partial(eq, last))
 
         await killed.play(life.script)
 

@@ -59,10 +59,11 @@ def _log(pod: Object, ending: Ending, folder: Path) -> Path | None:
 
 def failed(job: JobKey, state: Standing, blamed: Blame | None) -> list[str]:
     """Return what to say about a job that failed."""
+    how = "failed" if state.phase == state.outcome else f"failed ({state.phase})"
     if blamed is None:
-        return [f"{job} failed: {state.message or state.reason or 'no reason is known'}"]
+        return [f"{job} {how}: {state.message or state.reason or 'no reason is known'}"]
     why = f" ({state.message})" if state.late and state.message else ""
-    lines = [f"{job} failed: {blamed.words}{why}"]
+    lines = [f"{job} {how}: {blamed.words}{why}"]
     said = last_lines(blamed.log) if blamed.log else []
     if said:
         many = f"the last {len(said)} lines" if len(said) > 1 else "the last line"

@@ -277,9 +277,7 @@ class _Plan:
         yield WantedPod(mpirun.launcher_host(self.job), LAUNCHER, 0, self._launcher)
         if self.has_set:
             for index in range(self.job.count(WORKER)):
-                yield WantedPod(
-                    names.pod(self.job.name, WORKER, index), WORKER, index, partial(self._worker, index)
-                )
+                yield WantedPod(names.pod(self.job.name, WORKER, index), WORKER, index, partial(self._worker, index))
 
 
 def _with_kubectl(container: Object) -> Object:

@@ -4,9 +4,9 @@ Nothing of the template is copied that does not change: the pods of a job share 
 thousand of them cost little more than their names.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import Any
 
 from trainwright import frameworks
@@ -14,12 +14,17 @@ from trainwright.api.common import Job, Role
 from trainwright.core import names
 from trainwright.core.objects import Object, owner_reference
 from trainwright.desired.base import BuiltPod, Injection, Settings, WantedPod
-from trainwright.frameworks.base import Replica, WaitFor
+from trainwright.frameworks.base import Mount, Replica, WaitFor
 
 USER = "user"
 OPERATOR = "operator"
 RUN_POLICY = "run policy"
+JOB = "job"
 _KEPT = "user: kept their value"
+
+
+def _nothing(*_: object) -> Mapping[str, str]:
+    return {}
 
 
 @dataclass(frozen=True)
@@ -29,18 +34,26 @@ class Shape:
     container: str
     """The container that decides how a replica ended; the first one where none has that name."""
     labels: Callable[[Job, Role, int], Mapping[str, str]]
+    annotations: Callable[[Job, Role, int, int], Mapping[str, str]] = _nothing
+    """The job, the role, the index and the version to what tools look for on the pod."""
+    spec: Callable[[Job, Role, Settings], Mapping[str, str]] = _nothing
+    """What a pod takes over from the job where its template says nothing."""
+    mounts: Callable[[Job], Sequence[Mount]] = lambda job: ()  # noqa: ARG005 - most kinds have none
+    """The volumes of the job as a whole."""
+    named: bool = True
+    """Every pod has a host name that resolves; else only if a framework asks for it."""
 
 
 def wanted(job: Job, shape: Shape, settings: Settings, version: int) -> tuple[WantedPod, ...]:
     """Return the pods a job should have, role by role and index by index, each ready to be built."""
     gang = str(gang_minimum(job))
+    prepared = cache(partial(frameworks.prepare, job, settings.net))  # nothing is worked out while no pod is missing
+
+    def make(role: Role, index: int) -> BuiltPod:
+        return build(job, role, index, shape, settings, version, gang, prepared())
+
     return tuple(
-        WantedPod(
-            names.pod(job.name, role.name, index),
-            role.name,
-            index,
-            partial(build, job, role, index, shape, settings, version, gang),
-        )
+        WantedPod(names.pod(job.name, role.name, index), role.name, index, partial(make, role, index))
         for role in job.roles
         for index in range(role.replicas)
     )
@@ -61,34 +74,27 @@ def main_container(containers: Sequence[Object], name: str) -> int:
     return next((place for place, each in enumerate(containers) if each.get("name") == name), 0)
 
 
-def build(job: Job, role: Role, index: int, shape: Shape, settings: Settings, version: int, gang: str) -> BuiltPod:
+def build(
+    job: Job,
+    role: Role,
+    index: int,
+    shape: Shape,
+    settings: Settings,
+    version: int,
+    gang: str,
+    wire: frameworks.Wire | None = None,
+) -> BuiltPod:
     """Return one replica's pod and the reasons for all that its template does not say."""
     name = names.pod(job.name, role.name, index)
-    wired = frameworks.wire(job, Replica(role.name, index), settings.net)
+    wired = (wire or frameworks.prepare(job, settings.net))(Replica(role.name, index))
     notes = _Notes(name)
     template_meta: Object = role.template.get("metadata") or {}
-    labels = {**shape.labels(job, role, index), names.JOB_LABEL: job.name, names.VERSION_LABEL: str(version)}
-    labels[names.GANG_LABEL] = job.name
-    annotations = {names.GANG_MIN_ANNOTATION: gang}
-    for key, value in labels.items():
-        notes.add(
-            f"metadata.labels[{key}]",
-            value,
-            OPERATOR,
-            _LABEL_REASONS.get(key, "selectors and tools find the pod by it"),
-        )
-    notes.add(
-        f"metadata.annotations[{names.GANG_MIN_ANNOTATION}]",
-        gang,
-        RUN_POLICY,
-        "so many pods must fit before any starts",
-    )
     metadata = {
         **{key: value for key, value in template_meta.items() if key in ("finalizers",)},
         "name": name,
         "namespace": job.namespace,
-        "labels": {**(template_meta.get("labels") or {}), **labels},
-        "annotations": {**(template_meta.get("annotations") or {}), **annotations},
+        "labels": {**(template_meta.get("labels") or {}), **_labels(job, role, index, shape, version, notes)},
+        "annotations": _annotations(job, role, index, shape, version, gang, wired, notes),
         "ownerReferences": [owner_reference(job.object)],
     }
     notes.add("metadata.ownerReferences", f"{job.resource.kind}/{job.name}", OPERATOR, "the pod goes when the job goes")
@@ -101,6 +107,33 @@ def build(job: Job, role: Role, index: int, shape: Shape, settings: Settings, ve
         },
         tuple(notes.rows),
     )
+
+
+def _labels(job: Job, role: Role, index: int, shape: Shape, version: int, notes: "_Notes") -> dict[str, str]:
+    labels = {**shape.labels(job, role, index), names.JOB_LABEL: job.name, names.VERSION_LABEL: str(version)}
+    labels[names.GANG_LABEL] = job.name
+    for key, value in labels.items():
+        why = _LABEL_REASONS.get(key, "selectors and tools find the pod by it")
+        notes.add(f"metadata.labels[{key}]", value, OPERATOR, why)
+    return labels
+
+
+def _annotations(
+    job: Job, role: Role, index: int, shape: Shape, version: int, gang: str, wired: frameworks.Wired, notes: "_Notes"
+) -> dict[str, str]:
+    own: Object = (role.template.get("metadata") or {}).get("annotations") or {}
+    added = {**shape.annotations(job, role, index, version)}
+    for key, value in added.items():
+        notes.add(f"metadata.annotations[{key}]", value, OPERATOR, "tools look for it on the pod")
+    for key, (entry, source) in wired.annotations.items():
+        if key in own:
+            notes.kept(f"metadata.annotations[{key}]", own[key], entry.value, source)
+            continue
+        added[key] = entry.value
+        notes.add(f"metadata.annotations[{key}]", entry.value, source, entry.why)
+    path = f"metadata.annotations[{names.GANG_MIN_ANNOTATION}]"
+    notes.add(path, gang, RUN_POLICY, "so many pods must fit before any starts")
+    return {**own, **added, names.GANG_MIN_ANNOTATION: gang}
 
 
 _LABEL_REASONS = {
@@ -129,26 +162,69 @@ def _spec(
 ) -> Object:
     template: Object = role.template.get("spec") or {}
     spec: Object = {**template}
-    for key, value, reason in (
-        ("hostname", name, "peers and torch's own host detection know the pod by its name"),
-        ("subdomain", job.name, "with the job's Service, <hostname>.<subdomain> resolves"),
-    ):
+    for key, value, source, reason in _from_job(job, role, name, shape, settings, wired):
         if template.get(key):
-            notes.kept(f"spec.{key}", str(template[key]), value, OPERATOR)
+            notes.kept(f"spec.{key}", str(template[key]), value, source)
         else:
             spec[key] = value
-            notes.add(f"spec.{key}", value, OPERATOR, reason)
+            notes.add(f"spec.{key}", value, source, reason)
     spec["restartPolicy"] = restart = "Never" if role.restart_policy == "ExitCode" else role.restart_policy
     notes.add("spec.restartPolicy", restart, RUN_POLICY, _restart_reason(role, template))
     containers: Sequence[Object] = template.get("containers") or ()
     main = main_container(containers, shape.container)
+    own = [(mount, JOB) for mount in shape.mounts(job)]
     spec["containers"] = [
-        _container(each, wired, notes, is_main=place == main) for place, each in enumerate(containers)
+        _container(each, wired, notes, f"spec.containers[{each.get('name', '')}]", own, is_main=place == main)
+        for place, each in enumerate(containers)
     ]
-    steps = [_step(wait, source, template, settings, notes) for wait, source in wired.wait_for]
-    if any(steps):
-        spec["initContainers"] = [*(template.get("initContainers") or ()), *filter(None, steps)]
+    steps: Sequence[Object] = template.get("initContainers") or ()
+    if wired.in_steps and steps:
+        few = _of_steps(wired)
+        steps = [_container(each, few, notes, f"spec.initContainers[{each.get('name', '')}]", ()) for each in steps]
+    waits = [_step(wait, source, template, settings, notes) for wait, source in wired.wait_for]
+    if steps or any(waits):
+        spec["initContainers"] = [*steps, *filter(None, waits)]
+    _add_volumes(spec, [mount for mount, _ in (*own, *wired.mounts)], notes)
     return spec
+
+
+def _from_job(
+    job: Job, role: Role, name: str, shape: Shape, settings: Settings, wired: frameworks.Wired
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield what a pod gets where its template says nothing: the field, its value, the source and the reason."""
+    if shape.named or wired.named_by:
+        source = OPERATOR if shape.named else wired.named_by
+        yield "hostname", name, source, "peers and torch's own host detection know the pod by its name"
+        yield "subdomain", job.name, source, "with the job's Service, <hostname>.<subdomain> resolves"
+    for key, value in shape.spec(job, role, settings).items():
+        yield key, value, JOB, f"the job's {key}"
+
+
+def _of_steps(wired: frameworks.Wired) -> frameworks.Wired:
+    """Return that part of the wiring which init containers of the user get as well."""
+    return replace(
+        wired,
+        env={name: each for name, each in wired.env.items() if each[1] in wired.in_steps},
+        ports={name: each for name, each in wired.ports.items() if each[1] in wired.in_steps},
+        mounts=tuple(each for each in wired.mounts if each[1] in wired.in_steps),
+        commands={},
+    )
+
+
+def _add_volumes(spec: Object, mounts: Sequence[Mount], notes: _Notes) -> None:
+    """Add the volumes that are mounted; one of that name in the template takes their place."""
+    volumes = {each.get("name"): each for each in spec.get("volumes") or ()}
+    for mount in mounts:
+        name = mount.volume["name"]
+        if name not in volumes:
+            volumes[name] = mount.volume
+            notes.add(f"spec.volumes[{name}]", _kind_of(mount.volume), OPERATOR, mount.why)
+    if mounts:
+        spec["volumes"] = [*volumes.values()]
+
+
+def _kind_of(volume: Object) -> str:
+    return ", ".join(key for key in volume if key != "name")
 
 
 def _restart_reason(role: Role, template: Object) -> str:
@@ -159,21 +235,57 @@ def _restart_reason(role: Role, template: Object) -> str:
     return f"restartPolicy of the role {role.name}{instead}"
 
 
-def _container(container: Object, wired: frameworks.Wired, notes: _Notes, *, is_main: bool) -> Object:
-    path = f"spec.containers[{container.get('name', '')}]"
+def _container(
+    container: Object,
+    wired: frameworks.Wired,
+    notes: _Notes,
+    path: str,
+    own_mounts: Sequence[tuple[Mount, str]],
+    *,
+    is_main: bool = False,
+) -> Object:
+    changed: Object = {**container, "env": _environment(container, wired, notes, path)}
+    ports = _ports(container, wired, notes, path, is_main=is_main)
+    if ports:
+        changed["ports"] = [*(container.get("ports") or ()), *ports]
+    mounts = _mounts(container, [*own_mounts, *wired.mounts], notes, path)
+    if mounts:
+        changed["volumeMounts"] = [*(container.get("volumeMounts") or ()), *mounts]
+    if container.get("name") in wired.commands:
+        command, why, source = wired.commands[container["name"]]
+        changed["command"] = [*command]
+        notes.add(f"{path}.command", " ".join(command), source, why)
+    return changed
+
+
+def _environment(container: Object, wired: frameworks.Wired, notes: _Notes, path: str) -> list[Object]:
     own = {each.get("name"): each for each in container.get("env") or ()}
-    added = []
+    added: list[Object] = []
     for name, (entry, source) in wired.env.items():
         if name in own:
             notes.kept(f"{path}.env[{name}]", _shown(own[name]), entry.value, source)
             continue
-        added.append({"name": name, "value": entry.value})
+        added.append({"name": name, "value": entry.value} if entry.source is None else _read(name, entry.source))
         notes.add(f"{path}.env[{name}]", entry.value, source, entry.why)
-    changed: Object = {**container, "env": [*(container.get("env") or ()), *added]}
-    ports = _ports(container, wired, notes, path) if is_main else []
-    if ports:
-        changed["ports"] = [*(container.get("ports") or ()), *ports]
-    return changed
+    return [*(container.get("env") or ()), *added]
+
+
+def _read(name: str, source: Object) -> Object:
+    return {"name": name, "valueFrom": source}
+
+
+def _mounts(container: Object, mounts: Sequence[tuple[Mount, str]], notes: _Notes, path: str) -> list[Object]:
+    own = {each.get("mountPath") for each in container.get("volumeMounts") or ()}
+    added: list[Object] = []
+    for mount, source in mounts:
+        here = f"{path}.volumeMounts[{mount.path}]"
+        if mount.path in own:
+            notes.kept(here, mount.path, f"the volume {mount.volume['name']}", source)
+            continue
+        each = {"name": mount.volume["name"], "mountPath": mount.path}
+        added.append({**each, "subPath": mount.sub_path} if mount.sub_path else each)
+        notes.add(here, mount.volume["name"], source, mount.why)
+    return added
 
 
 def _shown(variable: Object) -> str:
@@ -183,9 +295,18 @@ def _shown(variable: Object) -> str:
     return "from " + ", ".join(variable.get("valueFrom") or {"": ""})
 
 
-def _ports(container: Object, wired: frameworks.Wired, notes: _Notes, path: str) -> list[Mapping[str, Any]]:
-    own = {each.get("name") for each in container.get("ports") or ()}
-    missing = [(name, port, source) for name, (port, source) in wired.ports.items() if name not in own]
+def _ports(
+    container: Object, wired: frameworks.Wired, notes: _Notes, path: str, *, is_main: bool
+) -> list[Mapping[str, Any]]:
+    """Return the ports a container gets: by name on the main one, or wherever nobody has the number yet."""
+    has = container.get("ports") or ()
+    own, numbers = {each.get("name") for each in has}, {each.get("containerPort") for each in has}
+    missing = [
+        (name, port, source)
+        for name, (port, source) in wired.ports.items()
+        if name not in own
+        and ((source in wired.in_all and port not in numbers) or (source not in wired.in_all and is_main))
+    ]
     for name, port, source in missing:
         notes.add(f"{path}.ports[{name}]", str(port), source, "peers connect here")
     return [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port, _ in missing]
@@ -196,16 +317,31 @@ def _step(wait: WaitFor, source: str, template: Object, settings: Settings, note
     if any(each.get("name") == wait.name for each in template.get("initContainers") or ()):
         notes.kept(path, wait.name, "a wait step", source)
         return None
-    notes.add(path, f"wait for {', '.join(wait.hosts)}, at most {wait.seconds} s", source, wait.why)
+    to_answer = f" to answer on port {wait.port}" if wait.port else ""
+    notes.add(path, f"wait for {', '.join(wait.hosts)}{to_answer}, at most {wait.seconds} s", source, wait.why)
+    foreign = wait.image if settings.pulls else ""
     return {
         "name": wait.name,
-        "image": settings.wait_image,
+        "image": foreign or settings.wait_image,
         "imagePullPolicy": "IfNotPresent",
-        "command": [
-            *settings.wait_command,
-            *(part for host in wait.hosts for part in ("--host", host)),
-            "--seconds",
-            str(wait.seconds),
-        ],
-        "resources": settings.wait_resources,
+        "command": _shell(wait) if foreign else _own_command(wait, settings),
+        "resources": {} if foreign else settings.wait_resources,
     }
+
+
+def _own_command(wait: WaitFor, settings: Settings) -> list[str]:
+    hosts = [part for host in wait.hosts for part in ("--host", host)]
+    port = ["--port", str(wait.port)] if wait.port else []
+    return [*settings.wait_command, *hosts, *port, "--seconds", str(wait.seconds)]
+
+
+def _shell(wait: WaitFor) -> list[str]:
+    """Return the step for an image of the user's, of which only a shell is known: nc asks, else the shell itself."""
+    ask = f'nc -z -w 2 "$host" {wait.port} 2>/dev/null || (: <"/dev/tcp/$host/{wait.port}") 2>/dev/null'
+    give_up = f'echo "$host does not answer on port {wait.port} after {wait.seconds} s" >&2; exit 1'
+    script = (
+        f"left={wait.seconds}; for host in {' '.join(wait.hosts)}; do until {ask}; do "
+        f'[ "$left" -gt 0 ] || {{ {give_up}; }}; '
+        f'echo "waiting for $host to answer on port {wait.port}, $left s left"; sleep 2; left=$((left - 2)); done; done'
+    )
+    return ["sh", "-c", script]

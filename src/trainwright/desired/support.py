@@ -1,9 +1,11 @@
 """The objects around the pods: Services that make names resolve, and the horizontal pod autoscaler."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from trainwright.api.common import Job
 from trainwright.core import names
+from trainwright.core.actions import Create
 from trainwright.core.objects import Object, owner_reference
 from trainwright.core.resources import AUTOSCALER, SERVICE, Resource
 
@@ -15,7 +17,7 @@ def headless_service(
     spec: Object = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": dict(selector)}
     if ports:
         spec["ports"] = [*ports]
-    return {**_of(job, SERVICE, name, labels), "spec": spec}
+    return {**of(job, SERVICE, name, labels), "spec": spec}
 
 
 def service_ports(container: Object) -> list[Object]:
@@ -42,17 +44,28 @@ def autoscaler(job: Job, labels: Mapping[str, str]) -> Object | None:
         "maxReplicas": job.elastic.maximum,
         "metrics": [*job.elastic.metrics],
     }
-    return {**_of(job, AUTOSCALER, job.name, labels), "spec": spec}
+    return {**of(job, AUTOSCALER, job.name, labels), "spec": spec}
 
 
-def _of(job: Job, resource: Resource, name: str, labels: Mapping[str, str]) -> Object:
+def owned(job: Job, create: Create) -> Create:
+    """Return what a framework wants to have made as an object of the job's own."""
+    obj = create.object
+    return replace(create, object={**obj, "metadata": _metadata(job, obj["metadata"]["name"], {})})
+
+
+def of(job: Job, resource: Resource, name: str, labels: Mapping[str, str]) -> Object:
+    """Return the beginning of an object that belongs to a job: what it is, its name, labels and owner."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        "metadata": {
-            "name": name,
-            "namespace": job.namespace,
-            "labels": {**labels, names.JOB_LABEL: job.name},
-            "ownerReferences": [owner_reference(job.object)],
-        },
+        "metadata": _metadata(job, name, labels),
+    }
+
+
+def _metadata(job: Job, name: str, labels: Mapping[str, str]) -> Object:
+    return {
+        "name": name,
+        "namespace": job.namespace,
+        "labels": {**labels, names.JOB_LABEL: job.name},
+        "ownerReferences": [owner_reference(job.object)],
     }

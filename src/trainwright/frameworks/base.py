@@ -1,4 +1,8 @@
-"""Replica, Net, Wiring, Framework: how a framework says what one replica needs to find its peers."""
+"""Replica, Net, Wiring, Framework: how a framework says what one replica needs to find its peers.
+
+Options are dataclasses. A user writes them as flags named like their fields, dashes for underscores; `port_flag` and
+`flag` are for fields of which there is more to say.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,6 +12,7 @@ from trainwright.api.common import Job
 from trainwright.core import names
 from trainwright.core.actions import Create
 from trainwright.core.objects import Object
+from trainwright.core.resources import Resource
 
 
 @dataclass(frozen=True)
@@ -16,6 +21,8 @@ class Replica:
 
     role: str
     index: int
+    told: Mapping[str, "Entry"] = field(default_factory=dict, compare=False)
+    """The variables it gets from the frameworks that were asked before this one."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +62,22 @@ def host(job: Job, role: str, index: int) -> str:
     """Return the name under which peers reach a replica; a host name or subdomain of the template's own counts."""
     if not job.domain:
         return names.pod(job.name, role, index)
-    found = job.role(role)
-    spec = (found.template.get("spec") or {}) if found else {}
+    spec = _spec(job, role)
     return f"{spec.get('hostname') or names.pod(job.name, role, index)}.{spec.get('subdomain') or job.domain}"
+
+
+def hosts(job: Job, role: str) -> tuple[str, ...]:
+    """Return the names of all replicas of a role; one alone if its template gives all of them the same host name."""
+    replicas = job.count(role)
+    if not job.domain or not replicas or _spec(job, role).get("hostname"):
+        return tuple(host(job, role, index) for index in range(min(replicas, 1) if job.domain else replicas))
+    domain = _spec(job, role).get("subdomain") or job.domain
+    return tuple(f"{names.pod(job.name, role, index)}.{domain}" for index in range(replicas))
+
+
+def _spec(job: Job, role: str) -> Object:
+    found = job.role(role)
+    return (found.template.get("spec") or {}) if found else {}
 
 
 @dataclass(frozen=True)
@@ -117,6 +137,22 @@ class Wiring:
     """Ports are opened on every container that does not have the number yet, and not on the main one alone."""
 
 
+def bare(resource: Resource, name: str, content: Object) -> Object:
+    """Return an object for the whole job as a framework names it; the builder of the job's objects adds the owner."""
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, **content}
+
+
+def flag(default: Any, name: str = "") -> Any:
+    """Return an option that is written under another name than its field's; none: it is not the user's to write."""
+    return field(default=default, metadata={"flag": name})
+
+
+def port_flag(default: int, name: str | None = None, *, forgiving: bool = False) -> Any:
+    """Return an option that is a port; a forgiving one is the default again where the number cannot be one."""
+    named = {} if name is None else {"flag": name}
+    return field(default=default, metadata={**named, "port": True, "forgiving": forgiving})
+
+
 @dataclass(frozen=True)
 class Framework:
     """A row of the table of frameworks: its name, its options and how it wires one replica."""
@@ -124,6 +160,7 @@ class Framework:
     name: str
     options: type[Any]
     wire: Callable[[Job, Replica, Any, Net], Wiring]
+    """The job, one replica of it, the options (or what `prepare` made of them) and the net to what it gets."""
     summary: str = ""
     needs: tuple[str, ...] = ()
     """Frameworks it builds on: admission adds them to a job that only asks for this one."""
@@ -131,5 +168,9 @@ class Framework:
     """Its options that name roles of the job; who names one that no job has is warned."""
     objects: Callable[[Job, Any, Net], tuple[Create, ...]] = lambda job, options, net: ()  # noqa: ARG005 - most have none
     """What the job gets as a whole: Services, ConfigMaps, Secrets."""
+    prepare: Callable[[Job, Any, Net], Any] = lambda job, options, net: options  # noqa: ARG005 - most have nothing to
+    """What `wire` gets for the options: they, or what can be worked out from them once for all replicas."""
     lead: Callable[[Job, Any], str] = lambda job, options: ""  # noqa: ARG005 - most have none
     """The role whose end is the end of the job; nothing if there is none."""
+    elastic: Callable[[Job, Any], str] = lambda job, options: ""  # noqa: ARG005 - most have none
+    """The role whose replicas may come and go while the job runs; nothing if there is none."""

@@ -62,7 +62,7 @@ def hosts(job: Job, options: Options) -> list[str]:
 def wire(job: Job, replica: Replica, options: Options, net: Net) -> Wiring:  # noqa: ARG001 - hosts are pods by name here
     """Give the launcher all that mpirun reads, and a worker what a daemon that is started in it needs."""
     is_launcher = replica.role == LAUNCHER
-    mounts = (_config(job, options, is_launcher), *(_keys(job, options) if options.transport == "ssh" else ()))
+    mounts = (*_config(job, options, is_launcher), *(_keys(job, options) if options.transport == "ssh" else ()))
     env = dict(_as_root())
     if options.modern:
         env["K_MPI_JOB_ROLE"] = Entry(replica.role.lower(), "which part of the job this pod is")
@@ -124,7 +124,7 @@ def _placement(options: Options) -> Iterator[tuple[str, Entry]]:
     yield "I_MPI_PERHOST", Entry(slots, "Intel MPI: ranks per host")
 
 
-def _config(job: Job, options: Options, is_launcher: bool) -> Mount:
+def _config(job: Job, options: Options, is_launcher: bool) -> tuple[Mount, ...]:
     """Return the mount of the ConfigMap: a worker only gets the agent, which every daemon of Open MPI looks for."""
     wanted = [HOSTFILE, DISCOVER] if options.modern else [HOSTFILE, HYDRA_HOSTFILE]
     if options.modern and options.implementation == "OpenMPI":
@@ -134,7 +134,8 @@ def _config(job: Job, options: Options, is_launcher: bool) -> Mount:
         keys = [AGENT, *keys]
     items = [{"key": key, "path": key, "mode": _RUNNABLE if key.endswith(".sh") else _READABLE} for key in keys]
     volume = {"name": CONFIG_VOLUME, "configMap": {"name": config_name(job), "items": items}}
-    return Mount(volume, FOLDER, "the hosts, and the agent that starts processes there" if is_launcher else "the agent")
+    why = "the hosts, and the agent that starts processes there" if is_launcher else "the agent"
+    return (Mount(volume, FOLDER, why),) if keys else ()
 
 
 def _keys(job: Job, options: Options) -> tuple[Mount, ...]:

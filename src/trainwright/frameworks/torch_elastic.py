@@ -100,6 +100,4 @@ def _is_ours(job: Job, options: Options) -> bool:
     return has_hub and options.backend == "c10d" and not options.standalone
 
 
-FRAMEWORK = Framework(
-    "torch_elastic", Options, wire, "torchrun agents that survive losses and joins", needs=("pytorch",)
-)
+FRAMEWORK = Framework("torch_elastic", Options, wire, "torchrun agents that survive losses and joins")

@@ -23,7 +23,7 @@ from trainwright.core.objects import Object
 from trainwright.core.resources import BUILT_IN, SUPPORTING, Resource, resource_of
 from trainwright.desired import Settings
 from trainwright.frameworks.base import HostNames
-from trainwright.inpod import wait_for
+from trainwright.inpod import kubectl, wait_for
 from trainwright.kinds import COMMANDS, KINDS
 from trainwright.node import machine
 from trainwright.node.base import Trial
@@ -92,7 +92,15 @@ async def local_home(options: HomeOptions) -> AsyncIterator[LocalHome]:
         journal = stack.enter_context(Journal.open(options.run_dir / JOURNAL, on_error=options.on_notice))
         cluster = MemoryCluster(RESOURCES, admit=_admission(lenient=options.lenient), now=_now, journal=journal)
         net = HostNames() if isolation.name == "net" else stack.enter_context(LoopbackNet())
-        settings = Settings(net, "trainwright", (sys.executable, "-I", str(wait_for.__file__)), pulls=False)
+        settings = Settings(
+            net,
+            "trainwright",
+            (sys.executable, "-I", str(wait_for.__file__)),
+            pulls=False,
+            kubectl_image="trainwright",
+            kubectl_command=(sys.executable, "-I", str(kubectl.__file__), "--deliver"),
+            shared_cores=True,
+        )
         await stack.enter_async_context(isolation)
         environment = {**options.environment, **await way_out(isolation, stack)}
         node = KubeletOptions(
@@ -102,6 +110,7 @@ async def local_home(options: HomeOptions) -> AsyncIterator[LocalHome]:
             environment=environment,
             cwd=options.cwd,
             now=_now,
+            answers_pods=True,
         )
         kubelet = await stack.enter_async_context(Kubelet(cluster, isolation, node))
         cluster.serve_pods(kubelet)

@@ -7,7 +7,7 @@ from trainwright.api.common import Job
 from trainwright.core import names
 from trainwright.core.actions import Action, Create, Delete, Emit, Patch
 from trainwright.core.objects import Object, Ref, ref
-from trainwright.core.resources import AUTOSCALER
+from trainwright.core.resources import AUTOSCALER, BATCH_JOB, STATEFUL_SET
 from trainwright.desired import Desired
 from trainwright.reconcile.kind import Pod, Sight
 from trainwright.reconcile.record import Record
@@ -38,6 +38,17 @@ def everything(sight: Sight) -> tuple[Action, ...]:
     pods = delete_pods(sight.pods)
     others = [remove(obj) for obj in sight.support.values() if not _leaving(obj)]
     return (*pods, *others, *_told("SuccessfulDeletePod", "Deleted", [each.ref.name for each in pods]))
+
+
+def unfinished(sight: Sight) -> tuple[Action, ...]:
+    """Return what ends the pods that have not ended, and leaves the others to be looked into."""
+    pods = delete_pods(pod for pod in sight.pods if not pod.ended)
+    return (*pods, *_told("SuccessfulDeletePod", "Deleted", [each.ref.name for each in pods]))
+
+
+def around(sight: Sight, *, keep: str) -> tuple[Action, ...]:
+    """Return what removes all that stands around the pods, but for objects of one kind."""
+    return tuple(remove(obj) for obj in sight.support.values() if obj["kind"] != keep and not _leaving(obj))
 
 
 def leftovers(job: Job, sight: Sight, record: Record, *, stop: bool) -> tuple[Action, ...]:
@@ -83,7 +94,8 @@ def remove(obj: Object) -> Delete:
 
 
 def _must_go(job: Job, pod: Pod, record: Record) -> bool:
-    return pod.version < record.version or pod.uid in record.retired or pod.index >= job.count(pod.role)
+    past = record.is_past(pod.version, ended=pod.ended)
+    return past or pod.uid in record.retired or pod.index >= job.count(pod.role)
 
 
 def _leaving(obj: Object) -> bool:
@@ -101,19 +113,23 @@ def _support(wanted: Mapping[Ref, Create], sight: Sight) -> Iterator[Action]:
             yield Patch(name, patch)
 
 
-_CONTENT = ("spec", "data", "stringData", "rules", "roleRef", "subjects")
+_CONTENT = ("spec", "data", "stringData", "rules", "subjects")
 """Where objects of the kinds we make keep what we want of them."""
+_FOLLOWED = {STATEFUL_SET.kind: ("replicas",), BATCH_JOB.kind: ()}
+"""What of a spec follows the job where most of it cannot be changed once it is there."""
 
 
 def _changed(there: Object, wanted: Object) -> Object:
     """Return those fields of ours that differ; what the server or others have added stays."""
-    changes = {}
+    changes: Object = {}
     for part in _CONTENT:
-        if not isinstance(ours := wanted.get(part), dict):
-            continue
-        found = there.get(part) or {}
-        if different := {name: value for name, value in ours.items() if not _holds(found.get(name), value)}:
-            changes[part] = different
+        ours, found = wanted.get(part), there.get(part)
+        if isinstance(ours, dict):
+            names = _FOLLOWED.get(wanted["kind"], tuple(ours))
+            different = {name: ours[name] for name in names if not _holds((found or {}).get(name), ours[name])}
+            changes |= {part: different} if different else {}
+        elif isinstance(ours, list) and not _holds(found or [], ours):
+            changes[part] = ours
     return changes
 
 

@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from trainwright.api.common import Job
+from trainwright.api.reader import Shape
 from trainwright.core import names
 from trainwright.core.actions import Action
 from trainwright.core.errors import Problem
-from trainwright.core.objects import Object, Ref, controller_uid, moment, ref
+from trainwright.core.objects import Object, Ref, at, controller_uid, moment, ref
 from trainwright.core.resources import Resource
 from trainwright.desired import Desired, Settings
 
@@ -69,6 +70,8 @@ class Column:
     path: str
     doc: str
     type: Literal["string", "integer", "date"] = "string"
+    wide: bool = False
+    """Only `kubectl get -o wide` shows it."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,10 @@ class Definition:
     """Where the scale subresource reads how many replicas there are."""
     selector_path: str
     """Where it reads which pods they are."""
+    short_names: tuple[str, ...] = ()
+    """By which `kubectl get` also finds the kind."""
+    command: Shape | None = None
+    """What an object of the kind's `commands` looks like, where there are any."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +111,20 @@ class Kind:
     owns: tuple[Resource, ...]
     """The kinds of objects a job of this kind may have, in the order in which they are made."""
     definition: Definition
+    also_served: tuple[str, ...] = ()
+    """Other versions of the API under which users write this kind; all are stored as the one of `resource`."""
+    commands: Resource | None = None
+    """Objects by which users tell a job of this kind what to do, each carried out once; None: there are none."""
 
     @property
     def name(self) -> str:
         """Return the kind's name, "PyTorchJob"."""
         return self.resource.kind
+
+    @property
+    def api_versions(self) -> tuple[str, ...]:
+        """Return every apiVersion under which users write this kind."""
+        return (self.resource.api_version, *(f"{self.resource.group}/{version}" for version in self.also_served))
 
     @property
     def size_path(self) -> tuple[str, ...]:
@@ -157,6 +173,11 @@ class Pod:
         """Say whether its containers have run, or tried to."""
         return self.phase in ("Running", "Succeeded", "Failed") or self.restarts > 0
 
+    @property
+    def ended(self) -> bool:
+        """Say whether its containers have ended for good."""
+        return self.phase in ("Succeeded", "Failed")
+
 
 @dataclass(frozen=True)
 class Observed:
@@ -173,6 +194,8 @@ class Sight:
     support: Mapping[Ref, Object] = field(default_factory=dict)
     strangers: frozenset[Ref] = frozenset()
     """Objects that another owner controls; they may hold a name we want."""
+    commands: tuple[Object, ...] = ()
+    """What somebody has told the job to do."""
 
 
 def sort_out(kind: Kind, job: Job, seen: Observed) -> Sight:
@@ -181,15 +204,28 @@ def sort_out(kind: Kind, job: Job, seen: Observed) -> Sight:
     pods: list[Pod] = []
     support: dict[Ref, Object] = {}
     strangers: set[Ref] = set()
+    commands: list[Object] = []
+    children = {obj["metadata"].get("uid", "") for obj in seen.objects if controller_uid(obj) == job.uid}
     for obj in seen.objects:
-        if controller_uid(obj) != job.uid:
+        owner = controller_uid(obj)
+        if kind.commands is not None and obj["kind"] == kind.commands.kind:
+            if at(obj, ("target", "uid")) in (None, "", job.uid):  # else it is for an earlier job of that name
+                commands.append(obj)
+        elif owner != job.uid and not (obj["kind"] == "Pod" and owner in children):
             strangers.add(ref(obj))
         elif obj["kind"] != "Pod":
             support[ref(obj)] = obj
         elif (place := kind.place(job, obj)) is not None:
             pods.append(look(obj, place, kind.container))
     pods.sort(key=lambda pod: (order.get(pod.role, len(order)), pod.index))
-    return Sight(tuple(pods), support, frozenset(strangers))
+    return Sight(tuple(pods), support, frozenset(strangers), tuple(commands))
+
+
+def commanded(kind: Kind, obj: Object) -> str:
+    """Return the name of the job a command is for; nothing if it is not for a job of this kind."""
+    target = obj.get("target") or {}
+    mine = (target.get("apiVersion"), target.get("kind")) == (kind.resource.api_version, kind.resource.kind)
+    return str(target.get("name") or "") if mine else ""
 
 
 def look(obj: Object, place: Place, main: str) -> Pod:

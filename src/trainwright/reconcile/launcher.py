@@ -24,6 +24,7 @@ from trainwright.reconcile.kind import Counts, Decision, Kind, Pod, Sight, Stand
 from trainwright.reconcile.policies import Judgement
 from trainwright.reconcile.record import Cause, Record
 from trainwright.reconcile.status import Account, State, finished, kubeflow, standing, suspended
+from trainwright.reconcile.verdicts import Culprit
 
 WORKER_LIMIT = 6
 """So often worker pods may fail, all together, before the job does."""
@@ -104,13 +105,25 @@ class _Look:
         return api.spec_of(self.job).mpi_replica_specs is not None
 
     def _remembered(self, launcher: Object | None) -> Record:
-        """Return the record with the launcher that is there, and how often it was tried again."""
+        """Return the record with the launcher that is there, how often it was tried again, and how it last failed.
+
+        A launcher's pod may be gone when its Job gives up, and with it what it said last.
+        """
         if launcher is None:
             return self.record
         kept = self.record.role(LAUNCHER)
+        blamed = self._blamed()
         failed = int(at(launcher, ("status", "failed"), 0) or 0)
         seen = replace(kept, seen={0: launcher["metadata"].get("uid", "")}, restarts=max(kept.restarts, failed))
-        return replace(self.record, roles={**self.record.roles, LAUNCHER: seen})
+        culprit = blamed.as_json() if blamed else self.record.culprit
+        return replace(self.record, roles={**self.record.roles, LAUNCHER: seen}, culprit=culprit)
+
+    def _blamed(self) -> Culprit | None:
+        """Return how the launcher failed, with mpirun's words about the rank in the place of all it printed last."""
+        launchers = [pod.object for pod in self.sight.pods if pod.role == LAUNCHER]
+        blamed = verdicts.culprit(self.job, launchers)
+        fault = self._fault()
+        return replace(blamed, message=str(fault) if fault else "") if blamed else None
 
     def _judged(self, record: Record) -> Judgement:
         """Count worker pods that failed and have them made again; those of a StatefulSet are its own controller's."""
@@ -179,8 +192,9 @@ class _Look:
         reason = str(outcome.get("reason") or "")
         cause: Cause = "Deadline" if reason == "DeadlineExceeded" else "BackoffLimit"
         said = f"{name} has failed: {outcome.get('message') or 'its launcher failed'}."
-        if fault := self._fault():
-            said = f"{said} {str(fault)[0].upper()}{str(fault)[1:]}."
+        fault = str((self._remembered(launcher).culprit or {}).get("message", ""))
+        if fault:
+            said = f"{said} {fault[0].upper()}{fault[1:]}."
         return self._end("Failed", said, cause, launcher)
 
     def _fault(self) -> mpirun_words.Fault | None:
@@ -196,7 +210,7 @@ class _Look:
 
     def _end(self, state: State, message: str, cause: Cause, launcher: Object | None) -> Decision:
         counts = self._counts(launcher)
-        record = replace(self._remembered(launcher), cause=cause)
+        record = self._remembered(launcher)
         decision = _end(self.kind, self.job, state, message, cause, record, self.sight, self.now, counts)
         if self._plain_workers:
             return decision
@@ -217,11 +231,7 @@ def _end(
     now: datetime,
     counts: dict[str, Counts] | None = None,
 ) -> Decision:
-    record = replace(record, cause=cause)
-    if state == "Failed":
-        launchers = [pod.object for pod in sight.pods if pod.role == LAUNCHER]
-        blamed = verdicts.culprit(job, launchers)
-        record = replace(record, culprit=blamed.as_json() if blamed else None)
+    record = replace(record, cause=cause, culprit=record.culprit if state == "Failed" else None)
     status = _status(job, Account(record, counts or {}, state, message), now)
     after = _after_the_end(job, status, sight, now)
     news = Emit(f"{kind.name}{state}", message, "Warning" if state == "Failed" else "Normal")

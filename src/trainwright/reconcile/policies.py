@@ -37,7 +37,7 @@ class Judgement:
 
 def judge(job: Job, record: Record, pods: tuple[Pod, ...], now: datetime) -> Judgement:
     """Count what is new among the pods, and say which failures are final and which pods are made again."""
-    record = _removed_on_purpose(job, record, pods)
+    record = removed_on_purpose(job, record, pods)
     current = {
         (pod.role, pod.index): pod for pod in pods if pod.version == record.version and pod.uid not in record.retired
     }
@@ -93,7 +93,7 @@ def new_restarts(pod: Pod, counted: int) -> int:
     return max(pod.restarts - counted, 0)
 
 
-def _removed_on_purpose(job: Job, record: Record, pods: tuple[Pod, ...]) -> Record:
+def removed_on_purpose(job: Job, record: Record, pods: tuple[Pod, ...]) -> Record:
     """Forget indices beyond the wanted number and retire their pods; drop retired pods that are gone."""
     surplus = {pod.uid for pod in pods if pod.index >= job.count(pod.role)}
     there = {pod.uid for pod in pods}
@@ -105,6 +105,7 @@ def _removed_on_purpose(job: Job, record: Record, pods: tuple[Pod, ...]) -> Reco
             seen={index: uid for index, uid in role.seen.items() if index < count},
             counted={index: times for index, times in role.counted.items() if index < count},
             done=frozenset(index for index in role.done if index < count),
+            failed={index: uid for index, uid in role.failed.items() if index < count},
         )
     return replace(record, roles=roles, retired=(record.retired & there) | surplus)
 

@@ -11,13 +11,24 @@ counts exactly once however often it is looked at:
     done        per role, the indices that succeeded; they are never run again
     retired     uids of pods whose end is settled: counted, or removed on purpose; they only have to go
     cause       why the job failed, and `culprit` who failed first: known after the pods are gone
+
+Jobs that live by policies (`phases.py`) remember a little more, so that each event is acted upon exactly once:
+
+    failed      per role and index, the uid of a failed pod that is left as it is
+    completed   per role, that the end of all its replicas was noticed
+    troubled    per role, the number of container restarts at which its failure was last noticed
+    oldest      pods of versions from this one on stay when they have ended; those of earlier versions go
+    timers      actions that wait for the matter to settle
+    commands    uids of commands that were carried out and are still there
+    unknown     that the scheduler lost sight of the gang was noticed
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Literal
 
-from trainwright.core.objects import Object
+from trainwright.core.objects import Object, moment, timestamp
 
 Cause = Literal["", "Failure", "BackoffLimit", "Deadline", "Invalid"]
 
@@ -30,6 +41,29 @@ class RoleRecord:
     seen: Mapping[int, str] = field(default_factory=dict)
     counted: Mapping[int, int] = field(default_factory=dict)
     done: frozenset[int] = frozenset()
+    failed: Mapping[int, str] = field(default_factory=dict)
+    completed: bool = False
+    troubled: int = 0
+
+
+@dataclass(frozen=True)
+class Timer:
+    """An action that is taken at a time, unless what called for it is settled by then."""
+
+    at: datetime
+    action: str
+    event: str
+    role: str = ""
+    """Of which role the event told; nothing if it told of the whole job."""
+    index: int | None = None
+    """Of which replica; None: of the whole role."""
+    uid: str = ""
+    """Of which pod; nothing if that does not matter."""
+
+    @property
+    def key(self) -> tuple[str, int | None, str]:
+        """Return what tells it from other timers: there is one for each replica and action."""
+        return self.role, self.index, self.action
 
 
 @dataclass(frozen=True)
@@ -41,6 +75,10 @@ class Record:
     retired: frozenset[str] = frozenset()
     cause: Cause = ""
     culprit: Object | None = None
+    oldest: int = 0
+    timers: tuple[Timer, ...] = ()
+    commands: frozenset[str] = frozenset()
+    unknown: bool = False
 
     def role(self, name: str) -> RoleRecord:
         """Return what is remembered of a role; an empty record of a new one."""
@@ -54,7 +92,17 @@ class Record:
     def next_version(self) -> "Record":
         """Return the record of a job that starts again as a whole: only the counts are kept."""
         roles = {name: RoleRecord(role.restarts) for name, role in self.roles.items()}
-        return replace(self, version=self.version + 1, roles=roles, retired=frozenset())
+        version = self.version + 1
+        return replace(self, version=version, oldest=version, roles=roles, retired=frozenset(), timers=())
+
+    def stopped(self) -> "Record":
+        """Return the record of a job that is stopped as a whole: what has ended stays as it is."""
+        roles = {name: replace(role, seen={}, counted={}) for name, role in self.roles.items()}
+        return replace(self, version=self.version + 1, roles=roles, retired=frozenset(), timers=())
+
+    def is_past(self, version: int, *, ended: bool) -> bool:
+        """Say whether a pod of that version has to go because the job has been stopped or started again since."""
+        return version < (self.oldest if ended else self.version)
 
 
 _EMPTY = RoleRecord()
@@ -63,12 +111,17 @@ _EMPTY = RoleRecord()
 def read(status: Mapping[str, Any] | None) -> Record:
     """Return the record in a job's status; an empty one for a job that has none yet."""
     kept = (status or {}).get("record") or {}
+    version = int(kept.get("version", 0))
     return Record(
-        version=int(kept.get("version", 0)),
+        version=version,
         roles={name: _read_role(role) for name, role in (kept.get("roles") or {}).items()},
         retired=frozenset(kept.get("retired") or ()),
         cause=kept.get("cause", ""),
         culprit=kept.get("culprit"),
+        oldest=int(kept.get("oldest", version)),
+        timers=tuple(map(_read_timer, kept.get("timers") or ())),
+        commands=frozenset(kept.get("commands") or ()),
+        unknown=bool(kept.get("unknown")),
     )
 
 
@@ -77,11 +130,15 @@ def write(record: Record) -> Object:
     roles = {name: _write_role(role) for name, role in sorted(record.roles.items())}
     return {
         "version": record.version,
+        **({"oldest": record.oldest} if record.oldest != record.version else {}),
         **_filled(
             roles={name: role for name, role in roles.items() if role},
             retired=sorted(record.retired),
             cause=record.cause,
             culprit=record.culprit,
+            timers=[_write_timer(timer) for timer in record.timers],
+            commands=sorted(record.commands),
+            unknown=record.unknown,
         ),
     }
 
@@ -92,6 +149,9 @@ def _read_role(role: Mapping[str, Any]) -> RoleRecord:
         seen={int(index): str(uid) for index, uid in (role.get("seen") or {}).items()},
         counted={int(index): int(count) for index, count in (role.get("counted") or {}).items()},
         done=frozenset(map(int, role.get("done") or ())),
+        failed={int(index): str(uid) for index, uid in (role.get("failed") or {}).items()},
+        completed=bool(role.get("completed")),
+        troubled=int(role.get("troubled", 0)),
     )
 
 
@@ -101,7 +161,23 @@ def _write_role(role: RoleRecord) -> Object:
         seen=_by_index(role.seen.items()),
         counted=_by_index((index, count) for index, count in role.counted.items() if count),
         done=sorted(role.done),
+        failed=_by_index(role.failed.items()),
+        completed=role.completed,
+        troubled=role.troubled,
     )
+
+
+def _read_timer(timer: Mapping[str, Any]) -> Timer:
+    due = moment(timer["at"])
+    assert due is not None, "a timer is written with its time"
+    return Timer(
+        due, timer["action"], timer["event"], timer.get("role", ""), timer.get("index"), str(timer.get("uid", ""))
+    )
+
+
+def _write_timer(timer: Timer) -> Object:
+    said = _filled(action=timer.action, event=timer.event, role=timer.role, uid=timer.uid)
+    return {"at": timestamp(timer.at), **said, **({} if timer.index is None else {"index": timer.index})}
 
 
 def _by_index(items: Iterable[tuple[int, Any]]) -> Object:
