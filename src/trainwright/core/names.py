@@ -17,7 +17,7 @@ LENIENT_ANNOTATION = f"{DOMAIN}/lenient"
 ELASTIC_ANNOTATION = f"{DOMAIN}/elastic"
 """On a Volcano Job: the task that may be resized while the job runs."""
 WAIT_FOR_ANNOTATION = f"{DOMAIN}/wait-for"
-"""On a job or a pod template: the roles that are waited for before the containers start, each with a port or without."""
+"""On a job or a pod template: the roles to wait for before the containers start, each with a port or without."""
 
 KUBEFLOW = "training.kubeflow.org"
 OPERATOR_NAME_LABEL = f"{KUBEFLOW}/operator-name"
@@ -33,6 +33,8 @@ VOLCANO_JOB_LABEL = f"{VOLCANO}/job-name"
 VOLCANO_NAMESPACE_LABEL = f"{VOLCANO}/job-namespace"
 QUEUE_LABEL = f"{VOLCANO}/queue-name"
 PARTITION_LABEL = f"{VOLCANO}/partition-id"
+
+PADDLE_JOB_LABEL = "paddlepaddle.org/job-name"
 
 LABEL_LENGTH = 63
 _DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")

@@ -4,6 +4,7 @@ from trainwright.desired.base import (
     KUBERNETES,
     BuiltPod,
     Desired,
+    Gang,
     Injection,
     Settings,
     WantedPod,
@@ -11,4 +12,4 @@ from trainwright.desired.base import (
     render,
 )
 
-__all__ = ["KUBERNETES", "BuiltPod", "Desired", "Injection", "Settings", "WantedPod", "explain", "render"]
+__all__ = ["KUBERNETES", "BuiltPod", "Desired", "Gang", "Injection", "Settings", "WantedPod", "explain", "render"]

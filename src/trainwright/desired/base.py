@@ -10,6 +10,8 @@ from trainwright.core.actions import Create
 from trainwright.core.objects import Object
 from trainwright.frameworks.base import HostNames, Net
 
+Gang = Literal["labels", "volcano"]
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -23,7 +25,7 @@ class Settings:
     """What such a step asks for; nothing where it costs nothing, so that small jobs fit small machines."""
     pulls: bool = True
     """Images are pulled; else our own way to wait is taken whatever image the user named for it."""
-    gang: Literal["labels", "volcano"] = "labels"
+    gang: Gang = "labels"
     """How pods that start together are marked: by labels of ours, or by a PodGroup for Volcano's scheduler."""
     per_node: NodeSize = field(default_factory=NodeSize)
     """What one worker of an MPIJob takes where the job does not say it."""

@@ -6,8 +6,8 @@ until the workers are ready.
 """
 
 from collections.abc import Iterator
-from functools import partial
 from dataclasses import dataclass, replace
+from functools import partial
 
 from trainwright import frameworks
 from trainwright.api import mpi_job as api

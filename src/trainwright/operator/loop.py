@@ -61,7 +61,7 @@ class Operator:
         self._queue: WorkQueue[Key] = WorkQueue(waited=self._measures.queue_seconds.observe)
         self._overlays: dict[Key, _Overlay] = {}
         self._jobs = {name: Informer(cluster, kind.resource, namespace) for name, kind in self._kinds.items()}
-        owned = dict.fromkeys(row for kind in self._kinds.values() for row in kind.owns)
+        owned = dict.fromkeys(row for kind in self._kinds.values() for row in kind.owned(settings.gang))
         self._children: dict[Resource, Informer] = {
             row: Informer(cluster, row, namespace, labels=JOB_LABEL, index=_by_job) for row in owned
         }
@@ -215,7 +215,7 @@ class Operator:
             self._measures.start_seconds.observe((self._now() - created).total_seconds(), key[0])
 
     def _cached(self, kind: Kind, key: Key) -> Iterator[Object]:
-        for row in kind.owns:
+        for row in kind.owned(self._settings.gang):
             yield from self._children[row].indexed(f"{key[1]}/{key[2]}")
         if kind.commands is not None:
             yield from self._commands[key[0]].indexed(f"{key[1]}/{key[2]}")

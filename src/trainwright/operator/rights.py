@@ -70,7 +70,7 @@ def _needed(kinds: Iterable[Kind]) -> Iterator[Right]:
         yield Right(group, f"{plural}/finalizers", "update", _OWN, called=False)
         if kind.commands:
             yield from _of(kind.commands, _COMMAND)
-        children |= dict.fromkeys(kind.owns)
+        children |= dict.fromkeys(kind.owned("labels"))
     for child in children:
         yield from _of(child, _CHILD if child == POD else _SUPPORT)
     if ROLE in children:

@@ -16,8 +16,8 @@ from trainwright.core import names
 from trainwright.core.actions import Action
 from trainwright.core.errors import Problem
 from trainwright.core.objects import Object, Ref, at, controller_uid, moment, ref
-from trainwright.core.resources import Resource
-from trainwright.desired import Desired, Settings
+from trainwright.core.resources import POD_GROUP, Resource
+from trainwright.desired import Desired, Gang, Settings
 
 Place = tuple[str, int]
 """A role's name and an index."""
@@ -125,6 +125,10 @@ class Kind:
     def api_versions(self) -> tuple[str, ...]:
         """Return every apiVersion under which users write this kind."""
         return (self.resource.api_version, *(f"{self.resource.group}/{version}" for version in self.also_served))
+
+    def owned(self, gang: Gang) -> tuple[Resource, ...]:
+        """Return the kinds of objects a job may have where gangs are kept together so: not every cluster has all."""
+        return tuple(row for row in self.owns if row != POD_GROUP or gang == "volcano")
 
     @property
     def size_path(self) -> tuple[str, ...]:
