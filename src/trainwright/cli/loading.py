@@ -30,7 +30,7 @@ class Loaded:
 def load(file: str, sets: Sequence[Setting] = (), namespace: str | None = None, *, lenient: bool = False) -> Loaded:
     """Return the objects of a file as they would be stored, or raise with everything that is wrong with it."""
     name = "<stdin>" if file == "-" else file
-    documents = [_changed(document, sets) for document in manifest.parse(_text(file, name))]
+    documents = [_changed(document, sets) for document in manifest.parse(text_of(file, name))]
     rows = sorted(lint.rows_of(name, documents, lenient=lenient), key=lambda row: row.line)
     errors = [Problem("", str(row)) for row in rows if row.severity == "error"]
     if errors:
@@ -44,7 +44,8 @@ def load(file: str, sets: Sequence[Setting] = (), namespace: str | None = None, 
     return Loaded(name, jobs, support, tuple(str(row) for row in rows if row.severity == "warning"))
 
 
-def _text(file: str, name: str) -> str:
+def text_of(file: str, name: str) -> str:
+    """Return the text of a file, or raise with what is wrong with the file itself."""
     try:
         return lint.read_text(file)
     except FileNotFoundError as error:
@@ -80,7 +81,9 @@ def _placed(document: manifest.Document, name: str, namespace: str | None) -> Ob
 
 
 def _row(obj: Object) -> Resource | None:
+    if kind := kind_of(obj):
+        return kind.resource
     try:
-        return resource_of(obj, (*BUILT_IN, *(kind.resource for kind in KINDS)))
+        return resource_of(obj, BUILT_IN)
     except KeyError:
         return None
