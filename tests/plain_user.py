@@ -11,7 +11,6 @@ capability. Where the tests are not run by root, the command stays as it is.
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -63,12 +62,10 @@ def _open_way_to(path: Path) -> None:
 
 
 def _add_to_passwd(home: Path) -> None:
-    with tempfile.NamedTemporaryFile("w", delete=False) as file:
-        file.write(Path("/etc/passwd").read_text() + f"{NAME}:x:{UID}:{UID}::{home}:/bin/sh\n")
-    copy = Path(file.name)
+    copy = home / ".passwd"  # it stays: what is gone cannot be mounted again, as a pod does with all of /etc
+    copy.write_text(Path("/etc/passwd").read_text() + f"{NAME}:x:{UID}:{UID}::{home}:/bin/sh\n")
     copy.chmod(0o644)
     linux.mount(str(copy), "/etc/passwd", flags=linux.MS_BIND)
-    copy.unlink()
 
 
 if __name__ == "__main__":

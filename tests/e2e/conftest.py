@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.conftest import Framework
 from tests.e2e import processes
-from tests.e2e.running import AsPlainUser, Running, Start, tw
+from tests.e2e.running import Activate, AsPlainUser, Running, Start, tw
 from tests.plain_user import plain_user_command
 
 REPEAT = 5 if os.environ.get("TRAINWRIGHT_SOAK") else 1
@@ -33,9 +34,21 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
-def torch_environment(environment: dict[str, str], torch_python: Path) -> dict[str, str]:
-    """Return the same, with the Python that has torch first on the PATH: as if its environment were activated."""
-    environment["PATH"] = f"{torch_python.parent}{os.pathsep}{environment['PATH']}"
+def activate(environment: dict[str, str], framework: Framework) -> Activate:
+    """Return what puts frameworks first on the PATH, as if each one's environment were activated."""
+
+    def activated(*names: str) -> list[Path]:
+        found = [framework(name) for name in names]
+        environment["PATH"] = os.pathsep.join([*(str(python.parent) for python in found), environment["PATH"]])
+        return found
+
+    return activated
+
+
+@pytest.fixture
+def torch_environment(environment: dict[str, str], activate: Activate) -> dict[str, str]:
+    """Return the same, with the Python that has torch first on the PATH."""
+    activate("torch")
     return environment
 
 

@@ -108,4 +108,5 @@ def tw(*words: str) -> list[str]:
 
 
 Start = Callable[..., Running]
+Activate = Callable[..., list[Path]]
 AsPlainUser = Callable[..., Callable[[list[str]], list[str]]]

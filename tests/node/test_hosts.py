@@ -190,6 +190,18 @@ async def test_files_follow_pods_and_services(tmp_path):
     running.cancel()
 
 
+async def test_the_api_server_has_a_name_where_pods_can_reach_it(tmp_path):
+    keeper = HostsFiles(list, list, "10.0.0.254")
+    running = asyncio.create_task(keeper.run())
+
+    await keeper.add(pod("a"), "10.0.0.1", tmp_path / "a")
+
+    found = resolve((tmp_path / "a").read_text())
+    for name in ("kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"):
+        assert found[name] == ["10.0.0.254"]
+    running.cancel()
+
+
 def test_two_hundred_pods_cost_little():
     pods = [
         pod(f"j{j}-{i}", f"10.0.{j}.{i}", labels={"job": f"j{j}"}, hostname=f"j{j}-{i}", subdomain=f"j{j}")

@@ -8,7 +8,8 @@ import pytest
 from trainwright.node.base import Mount
 from trainwright.node.refusals import Missing, Refused
 from trainwright.node.sources import Facts, Found
-from trainwright.node.volumes import Folders, Volumes, left_out, mounts, payload, references, write
+from trainwright.node.tokens import Wish
+from trainwright.node.volumes import Folders, Volumes, left_out, mounts, payload, references, wishes, write
 
 SECRET = {"metadata": {"name": "key"}, "data": {"id": base64.b64encode(b"\x00raw").decode()}}
 FOUND: Found = {
@@ -70,7 +71,7 @@ def folders(tmp_path):
                     ],
                 }
             },
-            {"c": (b"1", 0o440), "id": (b"\x00raw", 0o440)},
+            {"c": (b"1", 0o440), "id": (b"\x00raw", 0o400)},
             id="several in one",
         ),
         pytest.param({"emptyDir": {}}, None, id="a folder has none"),
@@ -78,6 +79,14 @@ def folders(tmp_path):
 )
 def test_payload(volume, files):
     assert payload({"name": "v", **volume}, FACTS, FOUND) == files
+
+
+def test_a_token_is_for_the_pod_alone():
+    source = {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}}
+    volume = {"name": "v", "projected": {"sources": [source]}}
+
+    assert list(wishes(pod(volume, {"name": "w", "emptyDir": {}}))) == [Wish(seconds=3607)]
+    assert payload(volume, FACTS, FOUND, {Wish(seconds=3607): "t"}) == {"token": (b"t", 0o600)}
 
 
 @pytest.mark.parametrize(
@@ -179,6 +188,15 @@ def test_the_token_that_every_pod_of_an_api_server_gets_is_not_missed():
     volume = {"name": "kube-api-access-x7x2p", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
 
     assert not list(left_out(pod(volume)))
+
+
+def test_nor_is_it_refused_where_nothing_can_be_mounted(tmp_path):
+    name = "kube-api-access-x7x2p"
+    wanted = pod({"name": name, "projected": {"sources": []}}, volumeMounts=[{"name": name, "mountPath": "/s"}])
+
+    found = mounts(wanted["spec"]["containers"][0], "", wanted, {name: tmp_path}, {})
+
+    assert found == (Mount(tmp_path, "/s", read_only=True, optional=True),)
 
 
 @pytest.mark.parametrize(

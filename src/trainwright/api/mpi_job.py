@@ -434,9 +434,10 @@ def spec_of(job: Job) -> Spec:
 def _read_roles(spec: Spec, sizing: Sizing) -> tuple[Role, ...]:
     if spec.mpi_replica_specs is None:
         template = spec.template or {}
-        launcher_policy: RestartPolicy = "Never" if at(template, ("spec", "restartPolicy")) == "Never" else "OnFailure"
+        # With no retry allowed a node must not start the launcher again either: it would, once, before anybody looks.
+        once = spec.backoff_limit == 0 or at(template, ("spec", "restartPolicy")) == "Never"
         return (
-            Role(LAUNCHER, 1, template, launcher_policy),
+            Role(LAUNCHER, 1, template, "Never" if once else "OnFailure"),
             Role(WORKER, sizing.workers, template, "Always"),
         )
     roles = spec.mpi_replica_specs

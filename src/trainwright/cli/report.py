@@ -42,7 +42,8 @@ def blame(job: Object, pods: Sequence[Object], folder: Path) -> Blame | None:
     )
     if pod is None or ending is None:
         return Blame(culprit.pod, str(culprit), culprit.code or 1)
-    return Blame(culprit.pod, f"{culprit.pod} {ending}", ending.code or 1, _log(pod, ending, folder))
+    behind = f": {culprit.behind}" if culprit.behind else ""
+    return Blame(culprit.pod, f"{culprit.pod} {ending}{behind}", ending.code or 1, _log(pod, ending, folder))
 
 
 def _is_meant(pod: Object, culprit: Culprit) -> bool:

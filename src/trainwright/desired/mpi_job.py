@@ -5,7 +5,7 @@ of them may exist yet is not decided here: the launcher is always among the obje
 until the workers are ready.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,7 +25,12 @@ from trainwright.frameworks.mpirun import Options
 OPERATOR_NAME = "mpi-operator"
 KUBECTL_FOLDER, KUBECTL_VOLUME = "/opt/kube", "mpi-job-kubectl"
 _MASTERS = ("node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane")
+_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _SOURCE = "mpirun"
+_ON_ONE_MACHINE = {
+    "TMPDIR": ("/dev/shm", "pods share /tmp and each counts its processes from 1; /dev/shm is a pod's own"),  # noqa: S108
+    "OMPI_MCA_mpi_yield_when_idle": ("1", "ranks share the cores of one machine: those that wait let the others run"),
+}
 
 
 def build(job: Job, settings: Settings, version: int = 0) -> Desired:
@@ -115,7 +120,7 @@ class _Plan:
     def worker_pods(self) -> tuple[WantedPod, ...]:
         """Return the workers of a v2beta1 job: plain pods."""
         return tuple(
-            WantedPod(names.pod(self.job.name, WORKER, index), WORKER, index, partial(self._worker, index))
+            _wanted(names.pod(self.job.name, WORKER, index), WORKER, index, partial(self._worker, index))
             for index in range(self.job.count(WORKER))
         )
 
@@ -185,44 +190,26 @@ class _Plan:
         role = self.job.role(LAUNCHER)
         assert role is not None, "every MPIJob has a launcher"
         built = self._build(replace(role, template=self._light(role)), 0)
-        spec, name = {**built.object["spec"]}, mpirun.launcher_host(self.job)
-        spec["hostname"], spec["subdomain"] = name, self.domain
-        rows = [
-            replace(each, pod=name, value=name) if each.path == "spec.hostname" else replace(each, pod=name)
-            for each in built.injections
-        ]
+        name = mpirun.launcher_host(self.job)
+        spec: Object = {**built.object["spec"], "hostname": name, "subdomain": self.domain}
         first, *others = spec["containers"]
+        added = []
         if "terminationMessagePolicy" not in first:
             first = {**first, "terminationMessagePolicy": "FallbackToLogsOnError"}
             why = "mpirun says last which rank failed"
-            rows.append(
-                Injection(name, "spec.containers[0].terminationMessagePolicy", "FallbackToLogsOnError", _SOURCE, why)
-            )
-        if self.settings.shared_cores and "OMPI_MCA_mpi_yield_when_idle" not in {each["name"] for each in first["env"]}:
-            first = {**first, "env": [*first["env"], {"name": "OMPI_MCA_mpi_yield_when_idle", "value": "1"}]}
-            why = "ranks share the cores of one machine: those that wait let the others run"
-            rows.append(Injection(name, "spec.containers[0].env[OMPI_MCA_mpi_yield_when_idle]", "1", _SOURCE, why))
+            added.append(("spec.containers[0].terminationMessagePolicy", "FallbackToLogsOnError", why))
         if self.options.transport == "exec":
-            spec["serviceAccountName"] = launcher_name(self.job)
-            rows.append(
-                Injection(
-                    name, "spec.serviceAccountName", launcher_name(self.job), _SOURCE, "may exec into the workers"
-                )
-            )
             first = _with_kubectl(first)
+            spec["serviceAccountName"] = launcher_name(self.job)
             spec["volumes"] = put(spec.get("volumes") or (), {"name": KUBECTL_VOLUME, "emptyDir": {}})
             spec["initContainers"] = put(spec.get("initContainers") or (), self._delivery())
-            rows.append(
-                Injection(
-                    name,
-                    "spec.initContainers[kubectl-delivery]",
-                    KUBECTL_FOLDER,
-                    _SOURCE,
-                    "brings kubectl, which the agent calls",
-                )
-            )
+            added.append(("spec.serviceAccountName", launcher_name(self.job), "may exec into the workers"))
+            brings = "brings kubectl, which the agent calls"
+            added.append(("spec.initContainers[kubectl-delivery]", KUBECTL_FOLDER, brings))
         spec["containers"] = [first, *others]
-        return BuiltPod({**built.object, "spec": spec}, tuple(rows))
+        told = [replace(each, value=name) if each.path == "spec.hostname" else each for each in built.injections]
+        told += [Injection(name, path, value, _SOURCE, why) for path, value, why in added]
+        return BuiltPod({**built.object, "spec": spec}, tuple(replace(each, pod=name) for each in told))
 
     def _light(self, role: Role) -> Object:
         """Return a launcher's template; one that takes no ranks asks for nothing in v1alpha1."""
@@ -259,9 +246,9 @@ class _Plan:
     def _build(self, role: Role, index: int) -> BuiltPod:
         """Return a pod of a role: its gang is its role, so that the launcher never waits for workers to fit again."""
         gang = str(self.job.run_policy.gang_min or role.replicas) if role.name == WORKER else "1"
-        built = pods.build(self.job, role, index, SHAPE, self.settings, self.version, gang)
-        meta = built.object["metadata"]
-        own = {**meta["labels"], names.GANG_LABEL: f"{self.job.name}-{role.label}"}
+        built = pods.explained(pods.Mould(self.job, SHAPE, self.settings, self.version, gang), role, index)
+        meta = {**built.object["metadata"]}
+        meta["labels"] = {**meta["labels"], names.GANG_LABEL: f"{self.job.name}-{role.label}"}
         searched = f"{self.domain}.{self.job.namespace}.svc.cluster.local"
         spec = {**built.object["spec"], "subdomain": self.domain}
         dns = spec.get("dnsConfig") or {}
@@ -269,15 +256,30 @@ class _Plan:
         if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
             spec["dnsPolicy"] = "ClusterFirstWithHostNet"
         why = "short names of launcher and workers resolve everywhere in the job"
-        row = Injection(meta["name"], "spec.dnsConfig.searches", searched, _SOURCE, why)
-        return BuiltPod({**built.object, "metadata": {**meta, "labels": own}, "spec": spec}, (*built.injections, row))
+        rows = [Injection(meta["name"], "spec.dnsConfig.searches", searched, _SOURCE, why)]
+        first, *others = spec["containers"]
+        if others:
+            meta["annotations"] = {_DEFAULT_CONTAINER: first["name"], **meta["annotations"]}
+            path, why = f"metadata.annotations[{_DEFAULT_CONTAINER}]", "ranks are started in the first container"
+            rows.append(Injection(meta["name"], path, first["name"], _SOURCE, why))
+        own = {each["name"] for each in first["env"]}
+        for name, (value, why) in _ON_ONE_MACHINE.items() if self.settings.one_machine else ():
+            if name not in own:
+                first = {**first, "env": [*first["env"], {"name": name, "value": value}]}
+                rows.append(Injection(meta["name"], f"spec.containers[0].env[{name}]", value, _SOURCE, why))
+        spec["containers"] = [first, *others]
+        return BuiltPod({**built.object, "metadata": meta, "spec": spec}, (*built.injections, *rows))
 
     def explained(self) -> Iterator[WantedPod]:
         """Yield the pods that other controllers make from our templates."""
-        yield WantedPod(mpirun.launcher_host(self.job), LAUNCHER, 0, self._launcher)
+        yield _wanted(mpirun.launcher_host(self.job), LAUNCHER, 0, self._launcher)
         if self.has_set:
             for index in range(self.job.count(WORKER)):
-                yield WantedPod(names.pod(self.job.name, WORKER, index), WORKER, index, partial(self._worker, index))
+                yield _wanted(names.pod(self.job.name, WORKER, index), WORKER, index, partial(self._worker, index))
+
+
+def _wanted(name: str, role: str, index: int, built: Callable[[], BuiltPod]) -> WantedPod:
+    return WantedPod(name, role, index, lambda: built().object, built)
 
 
 def _with_kubectl(container: Object) -> Object:

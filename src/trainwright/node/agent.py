@@ -19,6 +19,7 @@ from typing import Literal
 from trainwright.cluster.base import Cluster
 from trainwright.core.errors import HomeError
 from trainwright.node import machine
+from trainwright.node.api_server import WayIn, way_in
 from trainwright.node.certificate import server_context
 from trainwright.node.isolation import choose
 from trainwright.node.kubelet import Kubelet, KubeletOptions
@@ -26,6 +27,7 @@ from trainwright.node.lease import Heartbeat
 from trainwright.node.neighbours import Neighbourhood
 from trainwright.node.net import NetIsolation
 from trainwright.node.serving import NodeServer
+from trainwright.node.tokens import Issue
 from trainwright.node.way_out import way_out
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -57,6 +59,10 @@ class AgentOptions:
     """The certificates of those who may ask for logs and exec."""
     anonymous: bool = False
     """Anybody who can connect may."""
+    api_server: tuple[str, int] | None = None
+    """Where pods are carried to that ask for the API server: host and port."""
+    issue_token: Issue | None = None
+    """Who gives pods the tokens by which it knows them."""
     heartbeat: float = 10.0
     grace: float = 30.0
     """So long pods may take to end when the node stops."""
@@ -109,9 +115,12 @@ async def node(cluster: Cluster, options: AgentOptions, on_notice: Callable[[str
                 "give its certificate with --client-ca, or let everybody in who can connect, with --anonymous"
             )
         await stack.enter_async_context(isolation)
-        environment = {**options.environment, **await way_out(isolation, stack)}
+        outside = await way_out(isolation, stack)
+        inside = await way_in(isolation, *options.api_server, stack) if options.api_server else WayIn()
+        environment = {**options.environment, **outside, **inside.environment}
         port = listener.getsockname()[1] if listener else 0
-        kubelet = await stack.enter_async_context(Kubelet(cluster, isolation, _kubelet(options, environment, port)))
+        made = _kubelet(options, environment, port, inside.address)
+        kubelet = await stack.enter_async_context(Kubelet(cluster, isolation, made))
         if listener:
             context = server_context(options.name, options.address, options.clients)
             await stack.enter_async_context(NodeServer(kubelet, listener, context))
@@ -122,7 +131,7 @@ async def node(cluster: Cluster, options: AgentOptions, on_notice: Callable[[str
         yield kubelet
 
 
-def _kubelet(options: AgentOptions, environment: Mapping[str, str], port: int) -> KubeletOptions:
+def _kubelet(options: AgentOptions, environment: Mapping[str, str], port: int, api_server: str) -> KubeletOptions:
     return KubeletOptions(
         options.name,
         options.root,
@@ -132,6 +141,8 @@ def _kubelet(options: AgentOptions, environment: Mapping[str, str], port: int) -
         address=options.address,
         port=port,
         labels=options.labels,
+        issue_token=options.issue_token,
+        api_server=api_server,
     )
 
 

@@ -5,7 +5,7 @@ knows only these protocols.
 """
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -83,6 +83,10 @@ class Process(Protocol):
         """SIGKILL it and every descendant, also those that left its session; returns when they are gone."""
 
 
+Launch = Callable[[ProcessSpec], Awaitable[Process]]
+"""Starts a process somewhere; SpawnError says in words why it could not."""
+
+
 class Sandbox(Protocol):
     """A pod's own place: network address, host name, process tree."""
 
@@ -98,6 +102,9 @@ class Sandbox(Protocol):
 
     async def connect(self, port: int, host: str = "") -> socket.socket:
         """Return a non-blocking TCP socket connected to a port inside the pod; OSError if nobody listens."""
+
+    async def door(self, address: str) -> socket.socket:
+        """Return a listening unix socket that only processes of this pod can reach; OSError where there is no such."""
 
     async def close(self) -> None:
         """SIGKILL everything inside and free the address; returns when nothing is left."""

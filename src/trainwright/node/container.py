@@ -71,6 +71,8 @@ class ContainerRun:
         self.process: Process | None = None
         self.command: ProcessSpec | None = None
         """How its main process was started: what an exec shares with it."""
+        self._guests: dict[Process, asyncio.Task[Exit]] = {}
+        """What was started beside the main process and ends with it."""
         self._place = place
         self._path = path
         self._policy = policy
@@ -117,6 +119,13 @@ class ContainerRun:
             self._place.emit("Killing", f"ending {self.name}", "Normal")
             await self._terminate(self.process, patience)
         await self.done.wait()
+
+    async def start_beside(self, spec: ProcessSpec) -> Process:
+        """Start a process beside the main one, which ends when the main one does, as in any container."""
+        guest = await self._place.sandbox.start(spec)
+        self._guests[guest] = staying = asyncio.create_task(guest.wait())
+        staying.add_done_callback(lambda _: self._guests.pop(guest, None))
+        return guest
 
     async def run_command(self, command: tuple[str, ...]) -> probes.Answer:
         """Run a command beside the main process, and say whether it ended well. Cancelling ends the command."""
@@ -212,6 +221,7 @@ class ContainerRun:
             await asyncio.gather(*watchers, return_exceptions=True)
         await process.kill()
         self.process = self.command = None
+        await asyncio.gather(*(guest.kill() for guest in [*self._guests]))
         if asyncio.get_running_loop().time() - started >= _RESET_SECONDS:
             self._crashes = 0
         oom = ended.code != 0 and (self._oom or (limit is not None and limit.exceeded()))

@@ -6,8 +6,8 @@ A Service's name stands for the addresses of the pods it selects; a pod with `ho
 resolv.conf do on a cluster. Pods that are not ready, have no address yet or have ended are left out, unless the Service
 publishes unready ones. There is no virtual address here: a Service with a cluster IP behaves as one without (its name
 gives the pods' own addresses, and its ports are the pods' ports). Services without selector and ExternalName ones
-are left out. A search domain of the pod's own (`dnsConfig.searches`) that names a Service of a namespace lets it write
-the host names of that Service's pods alone.
+are left out; only the name of the API server is there, where pods can reach it. A search domain of the pod's own
+(`dnsConfig.searches`) that names a Service of a namespace lets it write the host names of that Service's pods alone.
 
 A file mounted over /etc/hosts is held by its inode, so a file is rewritten in place: a renamed one would never be seen.
 Each address also gets a line `::ffff:<address>` with its first name, which is what a dual-stack socket looks up;
@@ -37,6 +37,7 @@ fe00::0\tip6-mcastprefix
 fe00::1\tip6-allnodes
 fe00::2\tip6-allrouters
 """
+_API_SERVER = f"kubernetes.default.svc.{DOMAIN} kubernetes.default.svc kubernetes.default"
 _UNREADY_ANNOTATION = "service.alpha.kubernetes.io/tolerate-unready-endpoints"
 _SETTLE_SECONDS = 0.002
 _RETRY_SECONDS = 1.0
@@ -141,8 +142,14 @@ class _File:
 class HostsFiles:
     """Keeps the hosts files of this node's pods right while pods and Services come and go."""
 
-    def __init__(self, services: Callable[[], Iterable[Object]], pods: Callable[[], Iterable[Object]]) -> None:
+    def __init__(
+        self,
+        services: Callable[[], Iterable[Object]],
+        pods: Callable[[], Iterable[Object]],
+        api_server: str = "",
+    ) -> None:
         self._services = services
+        self._api_server = f"{api_server}\t{_API_SERVER}\n" if api_server else ""
         self._pods = pods
         self._files: dict[str, _File] = {}
         self._dirty = asyncio.Event()
@@ -195,7 +202,7 @@ class HostsFiles:
         for file in self._files.values():
             alike = file.pod["metadata"].get("namespace", ""), _searches(file.pod)
             if alike not in common:
-                common[alike] = shared(blocks, *alike)
+                common[alike] = self._api_server + shared(blocks, *alike)
             content = text(file.pod, file.address, common[alike])
             if content == file.content:
                 continue

@@ -22,13 +22,15 @@ from trainwright.core.errors import BadRequest, NotFound
 from trainwright.core.objects import Object
 from trainwright.core.resources import POD, SERVICE
 from trainwright.node import logs
-from trainwright.node.base import Isolation
+from trainwright.node.base import Isolation, Process
 from trainwright.node.devices import GPU, Devices, gpu_ids
 from trainwright.node.events import Events
 from trainwright.node.hosts import HostsFiles
 from trainwright.node.memory import MemoryLimits, group_parent
+from trainwright.node.pod_requests import Requests
 from trainwright.node.pod_worker import NodeParts, PodWorker
 from trainwright.node.registration import NodeFacts, Registration
+from trainwright.node.tokens import Issue
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +61,12 @@ class KubeletOptions:
     port: int = 0
     """Where the node serves logs and exec to an API server; 0: nowhere."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    answers_pods: bool = False
+    """Whether pods ask this node for what they would ask an API server: it is then the only one there is."""
+    issue_token: Issue | None = None
+    """Who gives pods the tokens of their service accounts; None: nobody does."""
+    api_server: str = ""
+    """The address at which pods reach the API server; none: they do not."""
     control_groups: bool = True
     """Whether memory limits may use control groups; else processes are polled."""
 
@@ -74,7 +82,7 @@ class Kubelet:
         self._services = Informer(cluster, SERVICE)
         self.events = Events(cluster, options.node_name, options.now)
         """What is said about this node's pods; `flush` waits until all of it is written."""
-        self._hosts = HostsFiles(self._services.items, self._pods.items)
+        self._hosts = HostsFiles(self._services.items, self._pods.items, options.api_server)
         self._root = options.root.absolute()
         self._files = logs.FileLogs(self._root)
         gpus = gpu_ids(int(options.capacity.get(GPU) or 0), options.environment)
@@ -99,6 +107,8 @@ class Kubelet:
             cwd=str(options.cwd),
             now=options.now,
             backoff=options.backoff,
+            requests=Requests(cluster, self._start_in) if options.answers_pods else None,
+            issue_token=options.issue_token,
         )
         self._workers: dict[str, PodWorker] = {}
         self._names: dict[tuple[str, str], str] = {}
@@ -209,6 +219,11 @@ class Kubelet:
         if not command:
             raise BadRequest("there is no command to execute")
         return await worker.exec(command, container, stdin=stdin, tty=tty)
+
+    async def _start_in(
+        self, namespace: str, pod: str, command: list[str], container: str, stdio: tuple[int | None, int, int]
+    ) -> Process:
+        return await self._here(namespace, pod).start(command, container, stdio)
 
     async def connect(self, namespace: str, pod: str, port: int) -> socket.socket:
         """Return a socket connected to a port of a running pod's own localhost; OSError if nobody listens."""

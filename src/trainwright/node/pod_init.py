@@ -25,6 +25,7 @@ GATEWAY = "10.77.0.1"
 PREFIX = 16
 
 _LINK_SECONDS = 2.0
+_FIRST_PORT_OF_ALL = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
 _PROC = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
 _PRIVATE = ("/dev/shm", "/tmp/ray")
 """Every pod has its own: ranks of one job would find each other's files here, which on a cluster they never do."""
@@ -89,6 +90,8 @@ def _serve(channel: Channel, children: Children, place: Place) -> None:
         for item in received:
             if "socket" in item.message:
                 _make_socket(item, channel)
+            elif "door" in item.message:
+                _make_door(item, channel)
             else:
                 _start(item, channel, place)
 
@@ -134,6 +137,9 @@ def _configure(address: str) -> None:
     # Leads nowhere, but lets programs find their own address the usual way: connect a UDP socket, ask for its name.
     pod.add_default_route(index, GATEWAY)
     pod.close()
+    # As container runtimes do: the ports below 1024 are the pod's own too, whoever runs in it.
+    with suppress(OSError), open(_FIRST_PORT_OF_ALL, "w") as setting:
+        setting.write("0")
 
 
 def _mount(place: Place) -> None:
@@ -161,6 +167,14 @@ def _mount(place: Place) -> None:
 def _make_socket(item: Received, channel: Channel) -> None:
     family = socket.AF_INET6 if item.message["socket"] == 6 else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as made:
+        channel.send({"reply": item.message["id"]}, [made.fileno()])
+
+
+def _make_door(item: Received, channel: Channel) -> None:
+    """Make a socket without a file, which belongs to the pod's network: nobody outside the pod can reach it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+        made.bind(item.message["door"])
+        made.listen(128)
         channel.send({"reply": item.message["id"]}, [made.fileno()])
 
 

@@ -15,6 +15,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -24,15 +25,17 @@ from trainwright.core.errors import BadRequest, ClusterError, Conflict, HomeErro
 from trainwright.core.objects import Object, moment, timestamp
 from trainwright.core.resources import POD
 from trainwright.node import environment, hosts, images, logs, sessions, terminal, volumes
-from trainwright.node.base import Isolation, Mount, ProcessSpec, Sandbox, SandboxSpec, SpawnError
+from trainwright.node.base import Isolation, Mount, Process, ProcessSpec, Sandbox, SandboxSpec, SpawnError
 from trainwright.node.container import ContainerRun, Place, resumed
 from trainwright.node.devices import Devices
 from trainwright.node.events import Events
 from trainwright.node.memory import MemoryLimits
 from trainwright.node.patience import Patience
+from trainwright.node.pod_requests import Door, Requests
 from trainwright.node.refusals import Missing, Refused
 from trainwright.node.sources import Facts, fetch
 from trainwright.node.status import OURS, Container, ContainerKind, PodFacts, pod_status, status_patch, waiting
+from trainwright.node.tokens import Issue, Tokens
 from trainwright.node.unsupported import unsupported
 
 log = logging.getLogger(__name__)
@@ -62,6 +65,10 @@ class NodeParts:
     cwd: str
     now: Callable[[], datetime]
     backoff: float
+    requests: Requests | None = None
+    """Answers what pods with a service account ask; None: they have an API server to ask."""
+    issue_token: Issue | None = None
+    """Gives pods the tokens by which an API server knows them; None: there are none."""
 
 
 class PodWorker:
@@ -74,9 +81,11 @@ class PodWorker:
         self._folder = node.root / "pods" / self.uid
         self.log_folder = logs.pod_folder(node.root, self._meta["namespace"], self._meta["name"], self.uid)
         self._volumes = volumes.Volumes(volumes.Folders(self._folder, node.root / "claims" / self._meta["namespace"]))
+        self._tokens = Tokens(node.issue_token, node.now) if node.issue_token else None
         self._sources: dict[str, Path] = {}
         self._devices: dict[str, str | None] = {}
         self._sandbox: Sandbox | None = None
+        self._door: Door | None = None
         self._views = {each.name: each for each in self._first_views()}
         self._runs: dict[str, ContainerRun] = {}
         start = (pod.get("status") or {}).get("startTime") or timestamp(node.now())
@@ -163,18 +172,36 @@ class PodWorker:
 
     async def exec(self, command: list[str], container: str, *, stdin: bool, tty: bool = False) -> Session:
         """Start a command in a running container; with `tty` on a terminal of its own."""
+        run, spec = self._beside(command, container)
+        with self._told_why(container):
+            if tty:
+                return await terminal.start(run.start_beside, spec)
+            return await sessions.start(run.start_beside, spec, stdin=stdin)
+
+    async def start(self, command: list[str], container: str, stdio: tuple[int | None, int, int]) -> Process:
+        """Start a command in a running container on descriptors of the caller's."""
+        run, spec = self._beside(command, container)
+        stdin, stdout, stderr = stdio
+        with self._told_why(container):
+            piped = replace(spec, stdin=stdin, stdout=stdout, stderr=stderr, leave_children=True)
+            return await run.start_beside(piped)
+
+    def _beside(self, command: list[str], container: str) -> tuple[ContainerRun, ProcessSpec]:
+        """Return how a command is started in a container: as its main process was."""
         container = container or self.default_container()
         self._check_container(container)
         run = self._runs.get(container)
         if run is None or run.command is None or self._sandbox is None:
             raise BadRequest(f"container {container!r} of pod {self._meta['name']!r} is not running")
-        spec = replace(run.command, argv=images.found(tuple(command), run.command.env))
+        return run, replace(run.command, argv=images.found(tuple(command), run.command.env))
+
+    @contextlib.contextmanager
+    def _told_why(self, container: str) -> Iterator[None]:
         try:
-            if tty:
-                return await terminal.start(self._sandbox, spec)
-            return await sessions.start(self._sandbox, spec, stdin=stdin)
+            yield
         except SpawnError as error:
-            raise BadRequest(f"container {container!r} of pod {self._meta['name']!r}: {error}") from error
+            name = container or self.default_container()
+            raise BadRequest(f"container {name!r} of pod {self._meta['name']!r}: {error}") from error
 
     async def connect(self, port: int) -> socket.socket:
         """Return a socket connected to a port of the pod's own localhost; OSError if nobody listens."""
@@ -199,7 +226,8 @@ class PodWorker:
             self._deleting.set()
             self._stop(self._grace)
         tasks = [asyncio.create_task(self._end_when_told()), asyncio.create_task(self._watch_deadline())]
-        if warnings := [*unsupported(self.pod, os.getuid(), os.getgid()), *volumes.left_out(self.pod)]:
+        lacking = () if self._tokens else volumes.left_out(self.pod)
+        if warnings := [*unsupported(self.pod, os.getuid(), os.getgid()), *lacking]:
             self._emit("Unsupported", "; ".join(warnings), "Warning")
         try:
             if await self._prepare():
@@ -250,7 +278,8 @@ class PodWorker:
     async def _prepare_volumes(self) -> None:
         found = await fetch(self._node.cluster, self._meta["namespace"], volumes.references(self.pod))
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._sources = self._volumes.prepare(self.pod, self._pod_facts(), found)
+        tokens = await self._tokens.current(self.pod, volumes.wishes(self.pod)) if self._tokens else volumes.NO_TOKENS
+        self._sources = self._volumes.prepare(self.pod, self._pod_facts(), found, tokens)
 
     async def _open(self) -> None:
         file = self._folder / "etc-hosts"
@@ -261,6 +290,9 @@ class PodWorker:
         self._dirty.set()
         if self._node.isolation.name == "net":  # elsewhere pods share the host's names
             await self._node.hosts.add(self.pod, self._sandbox.address, file)
+        if self._node.requests and self.pod["spec"].get("serviceAccountName"):
+            with contextlib.suppress(OSError):  # where pods are not apart, nobody could be told from others
+                self._door = await Door.open(self._sandbox, partial(self._node.requests.answer, self.pod))
 
     async def _run_containers(self) -> None:
         """Run init containers one after the other, then the others together, and end sidecars after them."""
@@ -376,6 +408,8 @@ class PodWorker:
         """End whatever is left inside and free what the pod had."""
         sandbox, self._sandbox = self._sandbox, None
         self._node.hosts.remove(self.uid)
+        if self._door is not None:
+            await self._door.close()
         if sandbox is not None:
             try:
                 await sandbox.close()

@@ -273,6 +273,10 @@ class PodSandbox:
         made = await self._orders.place(self._wire, {"socket": 6 if ":" in target else 4})
         return await connected(made, (target, port))
 
+    async def door(self, address: str) -> socket.socket:
+        """Return a listening unix socket that only processes of this pod can reach."""
+        return await self._orders.place(self._wire, {"door": address})
+
     def find(self, host: str) -> str | None:
         """Return the address of a host as this pod's own /etc/hosts has it."""
         for family in (socket.AF_INET, socket.AF_INET6):

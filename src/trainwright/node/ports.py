@@ -7,6 +7,7 @@ share the host's network, names and files: nothing can be mounted.
 import asyncio
 import os
 import socket
+from errno import EOPNOTSUPP
 from pathlib import Path
 
 from trainwright.node.base import IsolationName, Mount, ProcessSpec, SandboxSpec, SpawnError
@@ -62,6 +63,10 @@ class PortsSandbox(PodSandbox):
     def _payload(self, spec: ProcessSpec) -> Message:
         payload = super()._payload(spec)
         return {**payload, "mounts": [], "env": {**spec.env, MARK: self._spec.uid}}
+
+    async def door(self, address: str) -> socket.socket:
+        """Refuse: whatever listens here is in everybody's reach."""
+        raise OSError(EOPNOTSUPP, f"{address}: without namespaces a pod has nothing of its own to listen in")
 
     async def connect(self, port: int, host: str = "") -> socket.socket:
         """Return a non-blocking TCP socket connected to a port of this machine; OSError if nobody listens."""

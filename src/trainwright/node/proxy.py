@@ -22,7 +22,7 @@ from trainwright.node.connections import Connections
 PORT = 3128
 Inside = Callable[[str, str, int], Awaitable[socket.socket | None]]
 """Given the asking pod's address, a host and a port: a socket connected to it, None if that is not among the pods."""
-_Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _HEAD_BYTES = 65536
 _CHUNK = 65536
@@ -118,11 +118,11 @@ class Proxy:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             else:
                 far[1].write(asked.passed_on(via))
-            await _relay((reader, writer), far)
+            await relay((reader, writer), far)
         finally:
             far[1].close()
 
-    async def _connect(self, asked: "Asked", source: str) -> tuple[Upstream | None, _Stream]:
+    async def _connect(self, asked: "Asked", source: str) -> tuple[Upstream | None, Stream]:
         near = await self._inside(source, asked.host, asked.port) if self._inside else None
         if near:
             return None, await asyncio.open_connection(sock=near)
@@ -175,7 +175,7 @@ async def _refuse(writer: asyncio.StreamWriter, status: str, problem: str) -> No
     await writer.drain()
 
 
-async def _relay(near: _Stream, far: _Stream) -> None:
+async def relay(near: Stream, far: Stream) -> None:
     """Copy both ways until both sides have said all they had to say."""
     async with asyncio.TaskGroup() as group:
         group.create_task(_copy(near[0], far[1]))

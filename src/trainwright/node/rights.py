@@ -1,14 +1,15 @@
 """What a node calls on an API server, and why: its ClusterRole and Role are made from this table.
 
 A node reads ConfigMaps and Secrets by name only, but of any pod: whoever may bind pods to a node, or is the node, can
-read them. The API server's own limits for nodes (authorizer `Node`) hold for nodes in the group `system:nodes`; an
-account with these rights is not one of them.
+read them. It may ask for tokens of any account, too, so whoever is the node can be anybody who has pods. The API
+server's own limits for nodes (authorizer `Node`) hold for nodes in the group `system:nodes`; an account with these
+rights is not one of them.
 """
 
 from collections.abc import Iterable
 
 from trainwright.core.objects import Object
-from trainwright.core.resources import CONFIG_MAP, EVENT, NODE, POD, SECRET, SERVICE, Resource
+from trainwright.core.resources import CONFIG_MAP, EVENT, NODE, POD, SECRET, SERVICE, SERVICE_ACCOUNT, Resource
 from trainwright.node.lease import LEASE, NAMESPACE
 
 NAME = "trainwright-node"
@@ -30,6 +31,7 @@ RIGHTS: dict[tuple[Resource, str], dict[str, str]] = {
     (SERVICE, ""): {"list": "know the names pods look up", "watch": "hear of new ones"},
     (CONFIG_MAP, ""): {"get": "give pods the environment and the volumes they ask for"},
     (SECRET, ""): {"get": "the same"},
+    (SERVICE_ACCOUNT, "token"): {"create": "give pods the tokens by which the API server knows them"},
     (EVENT, ""): {"create": "tell users what happened to a pod", "patch": "count what happens again"},
 }
 """What it needs in the whole cluster, by resource and subresource."""

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Literal
 
-from trainwright.node.base import Exit, Process, ProcessSpec, Sandbox
+from trainwright.node.base import Exit, Launch, Process, ProcessSpec
 
 Stream = Literal["stdout", "stderr"]
 _CHUNK = 1 << 16
@@ -98,7 +98,7 @@ class ProcessSession:
             loop.remove_writer(file)
 
 
-async def start(sandbox: Sandbox, spec: ProcessSpec, *, stdin: bool) -> ProcessSession:
+async def start(launch: Launch, spec: ProcessSpec, *, stdin: bool) -> ProcessSession:
     """Start a command with pipes; SpawnError says why it could not."""
     theirs: list[int] = []
     ours: list[int] = []
@@ -117,7 +117,7 @@ async def start(sandbox: Sandbox, spec: ProcessSpec, *, stdin: bool) -> ProcessS
         for file in ours:
             os.set_blocking(file, False)
         piped = replace(spec, stdin=given, stdout=ends[0][1], stderr=ends[1][1], leave_children=True)
-        process = await sandbox.start(piped)
+        process = await launch(piped)
     except BaseException:
         for file in ours:
             os.close(file)

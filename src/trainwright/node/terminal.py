@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Literal
 
-from trainwright.node.base import Exit, Process, ProcessSpec, Sandbox
+from trainwright.node.base import Exit, Launch, Process, ProcessSpec
 
 _CHUNK = 1 << 16
 _END_OF_INPUT = b"\x04"
@@ -92,7 +92,7 @@ class TerminalSession:
             self._exit.remove_done_callback(wake)
 
 
-async def start(sandbox: Sandbox, spec: ProcessSpec) -> TerminalSession:
+async def start(launch: Launch, spec: ProcessSpec) -> TerminalSession:
     """Start a command on a new terminal; SpawnError says why it could not."""
     ours, theirs = os.openpty()
     os.set_blocking(ours, False)
@@ -106,7 +106,7 @@ async def start(sandbox: Sandbox, spec: ProcessSpec) -> TerminalSession:
         leave_children=True,
     )
     try:
-        process = await sandbox.start(on_terminal)
+        process = await launch(on_terminal)
     except BaseException:
         os.close(ours)
         raise

@@ -22,14 +22,20 @@ from trainwright.node.base import Mount
 from trainwright.node.environment import expand
 from trainwright.node.refusals import Missing, Refused
 from trainwright.node.sources import Facts, Found, Reference, SourceKind, all_entries, field, resource_field
+from trainwright.node.tokens import Wish
 
 Payload = Mapping[str, tuple[bytes, int]]
 """Relative path to contents and mode."""
+Issued = Mapping[Wish, str]
+"""The tokens there are; a wish that is not in it is left out."""
+NO_TOKENS: Issued = {}
 
 _DEFAULT_MODE = 0o644
+_OWNER_ONLY, _ANYBODY = 0o700, 0o777
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where every pod has its own
 _WRITTEN = ("configMap", "secret", "downwardAPI", "projected")
 _FOLDERS = ("emptyDir", "hostPath", "persistentVolumeClaim")
+_TOKEN = "serviceAccountToken"  # noqa: S105 - the name of a source
 _KIND_OF: Mapping[str, SourceKind] = {"configMap": "ConfigMap", "secret": "Secret"}
 
 
@@ -61,19 +67,27 @@ def left_out(pod: Object) -> Iterator[str]:
         if volume["name"].startswith(_UNASKED):
             continue
         for source in _projections(volume):
-            if "serviceAccountToken" in source:
-                path = source["serviceAccountToken"].get("path", "token")
+            if _TOKEN in source:
+                path = source[_TOKEN].get("path", "token")
                 yield f"volume {volume['name']!r} has no file {path!r}: no service account token is issued here"
 
 
-def payload(volume: Object, facts: Facts, found: Found) -> Payload | None:
+def wishes(pod: Object) -> Iterator[Wish]:
+    """Yield the tokens a pod's volumes ask for."""
+    for volume in pod["spec"].get("volumes") or ():
+        for source in _projections(volume):
+            if _TOKEN in source:
+                yield Wish.read(source[_TOKEN])
+
+
+def payload(volume: Object, facts: Facts, found: Found, tokens: Issued = NO_TOKENS) -> Payload | None:
     """Return the files of a volume that we write; None for a volume that is a folder."""
     if not any(kind in volume for kind in _WRITTEN):
         return None
     mode = _default_mode(volume)
     files: dict[str, tuple[bytes, int]] = {}
     for source in _projections(volume):
-        files.update(_projected(source, mode, facts, found))
+        files.update(_projected(source, mode, facts, found, tokens))
     for path in files:
         _check_relative(path, f"volume {volume['name']!r}")
     return files
@@ -86,10 +100,10 @@ class Volumes:
         self._folders = folders
         self._written: dict[str, Payload] = {}
 
-    def prepare(self, pod: Object, facts: Facts, found: Found) -> dict[str, Path]:
+    def prepare(self, pod: Object, facts: Facts, found: Found, tokens: Issued = NO_TOKENS) -> dict[str, Path]:
         """Make or refresh every volume and return where it is; Missing if one cannot be made yet."""
         return {
-            volume["name"]: self._one(volume, f"spec.volumes[{index}]", facts, found)
+            volume["name"]: self._one(volume, f"spec.volumes[{index}]", facts, found, tokens)
             for index, volume in enumerate(pod["spec"].get("volumes") or ())
         }
 
@@ -97,9 +111,9 @@ class Volumes:
         """Remove what was the pod's own."""
         shutil.rmtree(self._folders.pod, ignore_errors=True)
 
-    def _one(self, volume: Object, path: str, facts: Facts, found: Found) -> Path:
+    def _one(self, volume: Object, path: str, facts: Facts, found: Found, tokens: Issued) -> Path:
         name = str(volume["name"])
-        files = payload(volume, facts, found)
+        files = payload(volume, facts, found, tokens)
         if files is not None:
             folder = self._folders.pod / "volumes" / name
             if self._written.get(name) != files:
@@ -177,15 +191,17 @@ def _projections(volume: Object) -> list[Object]:
     return [{kind: volume[kind] or {}} for kind in _WRITTEN if kind in volume]
 
 
-def _projected(source: Object, mode: int, facts: Facts, found: Found) -> Payload:
+def _projected(source: Object, mode: int, facts: Facts, found: Found, tokens: Issued) -> Payload:
     for key, kind in _KIND_OF.items():
         if key in source:
             return _from_object(kind, source[key], mode, found)
     if "downwardAPI" in source:
         items = source["downwardAPI"].get("items") or ()
         return {item["path"]: (_downward(item, facts), item.get("mode", mode)) for item in items}
-    if "serviceAccountToken" in source:
-        return {}
+    if _TOKEN in source:
+        token = tokens.get(Wish.read(source[_TOKEN]))
+        path = source[_TOKEN].get("path", "token")
+        return {} if token is None else {path: (token.encode(), mode & _OWNER_ONLY)}
     raise Refused(f"projected volume source {', '.join(source)} is not known here (there are: {', '.join(_WRITTEN)})")
 
 
@@ -193,12 +209,14 @@ def _from_object(kind: SourceKind, source: Mapping[str, Any], mode: int, found: 
     name, optional = _object_name(source), bool(source.get("optional"))
     data = all_entries(kind, name, found, optional=optional)
     items = source.get("items")
+    # Whoever runs in the pod owns these files here: nobody else need read a secret, and ssh refuses a key others may.
+    allowed = _OWNER_ONLY if kind == "Secret" else _ANYBODY
     if not items:
-        return {key: (value, mode) for key, value in data.items()}
+        return {key: (value, mode & allowed) for key, value in data.items()}
     files = {}
     for item in items:
         if item["key"] in data:
-            files[item["path"]] = (data[item["key"]], item.get("mode", mode))
+            files[item["path"]] = (data[item["key"]], item.get("mode", mode) & allowed)
         elif not optional:
             raise Missing(
                 f"{kind} {name!r} has no key {item['key']!r} (there are: {', '.join(sorted(data)) or 'none'})"
@@ -276,7 +294,8 @@ def _mount(each: Object, here: str, volume: Object, source: Path, variables: Map
         source = _sub_path(source, sub, here, create=not any(kind in volume for kind in _WRITTEN))
     read_only = bool(each.get("readOnly")) or any(kind in volume for kind in _WRITTEN)
     claim = volume.get("persistentVolumeClaim") or {}
-    return Mount(source, os.path.normpath(target), read_only or bool(claim.get("readOnly")))
+    unasked = volume["name"].startswith(_UNASKED)  # so nobody misses it where nothing can be mounted
+    return Mount(source, os.path.normpath(target), read_only or bool(claim.get("readOnly")), optional=unasked)
 
 
 def _sub_path(source: Path, sub: str, here: str, *, create: bool) -> Path:

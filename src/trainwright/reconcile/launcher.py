@@ -120,10 +120,10 @@ class _Look:
 
     def _blamed(self) -> Culprit | None:
         """Return how the launcher failed, with mpirun's words about the rank in the place of all it printed last."""
-        launchers = [pod.object for pod in self.sight.pods if pod.role == LAUNCHER]
+        launchers = [_before_it_was_stopped(pod) for pod in self.sight.pods if pod.role == LAUNCHER]
         blamed = verdicts.culprit(self.job, launchers)
         fault = self._fault()
-        return replace(blamed, message=str(fault) if fault else "") if blamed else None
+        return replace(blamed, message="", behind=str(fault) if fault else "") if blamed else None
 
     def _judged(self, record: Record) -> Judgement:
         """Count worker pods that failed and have them made again; those of a StatefulSet are its own controller's."""
@@ -192,7 +192,7 @@ class _Look:
         reason = str(outcome.get("reason") or "")
         cause: Cause = "Deadline" if reason == "DeadlineExceeded" else "BackoffLimit"
         said = f"{name} has failed: {outcome.get('message') or 'its launcher failed'}."
-        fault = str((self._remembered(launcher).culprit or {}).get("message", ""))
+        fault = str((self._remembered(launcher).culprit or {}).get("behind", ""))
         if fault:
             said = f"{said} {fault[0].upper()}{fault[1:]}."
         return self._end("Failed", said, cause, launcher)
@@ -303,6 +303,17 @@ def _is_ready(pod: Pod) -> bool:
     conditions = at(pod.object, ("status", "conditions")) or ()
     ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
     return ready and pod.phase == "Running" and not pod.terminating
+
+
+def _before_it_was_stopped(pod: Pod) -> Object:
+    """Return a pod without what became of its containers after it was told to go, if they had failed before."""
+    if not pod.terminating:
+        return pod.object
+    containers = [
+        {**each, "state": {}} if at(each, ("lastState", "terminated", "exitCode")) else each
+        for each in at(pod.object, ("status", "containerStatuses")) or ()
+    ]
+    return {**pod.object, "status": {**pod.object["status"], "containerStatuses": containers}}
 
 
 def _last_words(pod: Object) -> list[str]:

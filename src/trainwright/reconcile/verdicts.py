@@ -35,10 +35,12 @@ class Culprit:
     limit: str = ""
     """The memory limit it broke."""
     at: str = ""
+    behind: str = ""
+    """Who failed in truth, where the replica only tells of others: the rank that mpirun names."""
 
     def __str__(self) -> str:
         """Return the failure in words: "mnist-worker-1 exited with code 137 (out of memory: limit 2Gi)"."""
-        return f"{self.pod} {self._ending()}"
+        return f"{self.pod} {self._ending()}{f': {self.behind}' if self.behind else ''}"
 
     def _ending(self) -> str:
         if self.reason == "OOMKilled":
