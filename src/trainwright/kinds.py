@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from trainwright.api import kubeflow, volcano_command
 from trainwright.api import mpi_job as mpi_job_api
 from trainwright.api import pytorch_job as pytorch_job_api
+from trainwright.api import training_job as training_job_api
 from trainwright.api import volcano_job as volcano_job_api
 from trainwright.api.common import Job
 from trainwright.core import names
@@ -29,15 +30,16 @@ from trainwright.core.resources import (
     VOLUME_CLAIM,
     Resource,
 )
-from trainwright.desired import mpi_job, pytorch_job, volcano_job
+from trainwright.desired import mpi_job, pytorch_job, training_job, volcano_job
 from trainwright.frameworks import plugins
 from trainwright.reconcile import verdicts
 from trainwright.reconcile.kind import Column, Definition, Kind, Place
 from trainwright.reconcile.launcher import Launched
 from trainwright.reconcile.phases import Phases
 from trainwright.reconcile.replicas import Replicas
+from trainwright.reconcile.stages import Stages
 
-__all__ = ["COMMANDS", "KINDS", "PYTORCH_JOB", "VOLCANO_JOB", "Kind", "kind_of"]
+__all__ = ["COMMANDS", "KINDS", "PYTORCH_JOB", "TRAINING_JOB", "VOLCANO_JOB", "Kind", "kind_of"]
 
 
 def _by_label(job: Job, pod: Object) -> Place | None:
@@ -88,6 +90,7 @@ def _by_pod_name(job: Job, pod: Object) -> Place | None:
 MPI_JOB = Kind(
     resource=mpi_job_api.RESOURCE,
     also_served=mpi_job_api.ALSO_SERVED,
+    resizable=False,
     default=mpi_job_api.default,
     check=mpi_job_api.check,
     read=mpi_job_api.read,
@@ -101,6 +104,7 @@ MPI_JOB = Kind(
         spec=mpi_job_api.Spec,
         status=mpi_job_api.Status,
         columns=_KUBEFLOW_COLUMNS,
+        short_names=("mj", "mpij"),
         active_path=".status.replicaStatuses.Worker.active",
         selector_path=".status.replicaStatuses.Worker.selector",
     ),
@@ -157,7 +161,44 @@ VOLCANO_JOB = Kind(
     commands=volcano_job_api.COMMAND,
 )
 
-KINDS: tuple[Kind, ...] = (PYTORCH_JOB, MPI_JOB, VOLCANO_JOB)
+
+def _by_stage(job: Job, pod: Object) -> Place | None:
+    """Return which replica of a TrainingJob a pod is: the role by its label, the index by its name."""
+    labels = pod["metadata"].get("labels") or {}
+    index = str(pod["metadata"]["name"]).rpartition("-")[2]
+    role = next((role.name for role in job.roles if labels.get(training_job.LABELS[role.name]) == job.name), None)
+    return (role, int(index)) if role and index.isdecimal() else None
+
+
+TRAINING_JOB = Kind(
+    resource=training_job_api.RESOURCE,
+    default=training_job_api.default,
+    check=training_job_api.check,
+    read=training_job_api.read,
+    build=training_job.build,
+    life=Stages(),
+    expires=False,
+    container="",
+    place=_by_stage,
+    owns=(SERVICE, POD),
+    definition=Definition(
+        doc="Trains with PaddlePaddle: a master, parameter servers and trainers, which may scale.",
+        spec=training_job_api.Spec,
+        status=training_job_api.Status,
+        columns=(
+            Column("State", ".status.phase", "creating, running, succeeded or failed."),
+            Column("Trainers", ".status.elasticReplicas", "How many trainers run.", "integer"),
+            Column("Wanted", ".status.scale_status.wanted", "How many there should be.", "integer"),
+            Column("Age", ".metadata.creationTimestamp", "How long the job has been there.", "date"),
+            Column("Reason", ".status.reason", "Why it is in that phase.", wide=True),
+        ),
+        active_path=".status.elasticReplicas",
+        selector_path=".status.elasticSelector",
+        short_names=("tj",),
+    ),
+)
+
+KINDS: tuple[Kind, ...] = (PYTORCH_JOB, MPI_JOB, VOLCANO_JOB, TRAINING_JOB)
 
 COMMANDS: Mapping[Resource, Callable[[Object], list[Problem]]] = {volcano_job_api.COMMAND: volcano_command.check}
 """Objects by which users tell jobs what to do, each with what says everything that is wrong with one."""

@@ -227,6 +227,45 @@ VOLCANO_FULL: Object = {
 }
 
 
+TRAINING: Object = {
+    "apiVersion": "paddlepaddle.org/v1",
+    "kind": "TrainingJob",
+    "metadata": {"name": "j", "namespace": "ns"},
+    "spec": {"trainer": {"entrypoint": "python train.py", "min-instance": 2, "max-instance": 2}},
+}
+
+TRAINING_FULL: Object = {
+    "apiVersion": "paddlepaddle.org/v1",
+    "kind": "TrainingJob",
+    "metadata": {"name": "everything", "namespace": "research", "uid": "1-2-3"},
+    "spec": {
+        "image": "paddlepaddle/paddlecloud-job",
+        "port": 7164,
+        "ports_num": 1,
+        "ports_num_for_sparse": 1,
+        "fault_tolerant": True,
+        "passes": 10,
+        "mountPath": "/home/work/namespace/",
+        "volumes": [{"name": "work", "emptyDir": {"sizeLimit": "1Gi"}}],
+        "VolumeMounts": [{"name": "work", "mountPath": "/work"}],
+        "host_network": False,
+        "imagePullSecrets": [{"name": "pull"}],
+        "NodeSelector": {"zone": "a"},
+        "elasticReplicas": 3,
+        "master": {"resources": {"limits": {"cpu": "800m"}, "requests": {"cpu": "500m", "memory": "600Mi"}}},
+        "pserver": {"min-instance": 2, "max-instance": 2, "resources": {"requests": {"cpu": 0.5}}},
+        "trainer": {
+            "entrypoint": "python train.py",
+            "workspace": "/home/job-1/",
+            "passes": 10,
+            "min-instance": 2,
+            "max-instance": 6,
+            "resources": {"limits": {"cpu": "200m", "memory": "200Mi", "alpha.kubernetes.io/nvidia-gpu": 1}},
+        },
+    },
+}
+
+
 def changed(obj: Object, changes: dict[str, Any]) -> Object:
     """Return a copy of a job in which other values stand at some paths."""
     made: Object = json.loads(json.dumps(obj))  # unlike deepcopy, this leaves no two templates the same one

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 from hypothesis import strategies as st
-from tests.api.examples import ELASTIC, FULL, STATIC, VOLCANO, VOLCANO_FULL
+from tests.api.examples import ELASTIC, FULL, STATIC, TRAINING, TRAINING_FULL, VOLCANO, VOLCANO_FULL
 
 from trainwright.core.objects import Object
 
@@ -19,7 +19,11 @@ JUNK: tuple[Any, ...] = (
     *([], [None], [[]], ["x", 1], [{"name": "pytorch"}], [{}, {}]),
     *({}, {"": None}, {"name": 5}, {"name": "pytorch"}, {"a.b/c]": {"d": [None]}}),
 )
-EXAMPLES = {"PyTorchJob": (STATIC, ELASTIC, FULL, FULL), "Job": (VOLCANO, VOLCANO_FULL, VOLCANO_FULL)}
+EXAMPLES = {
+    "PyTorchJob": (STATIC, ELASTIC, FULL, FULL),
+    "Job": (VOLCANO, VOLCANO_FULL, VOLCANO_FULL),
+    "TrainingJob": (TRAINING, TRAINING_FULL, TRAINING_FULL),
+}
 """What is mutated, by kind; the larger ones more often."""
 KEYS = (
     "",

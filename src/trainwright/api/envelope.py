@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from trainwright.api import pod_template
-from trainwright.api.reader import Shape, shape_of, show
+from trainwright.api.reader import Shape, child, shape_of, show
 from trainwright.core import names
 from trainwright.core.errors import Problem
 from trainwright.core.objects import Object, at
@@ -66,3 +66,27 @@ def check_name(obj: Object, pods: Callable[[str], Iterable[str]], *, letter_firs
         room = names.LABEL_LENGTH - len(longest) + len(name)
         pod = f"pod {longest[:_SHOWN]!r} would be {len(longest)} characters long"
         yield Problem(field, f"{pod}, but a host name has at most {names.LABEL_LENGTH}; shorten the name to {room}")
+
+
+def check_unchanged(old: Any, new: Any, changeable: str) -> Iterator[Problem]:
+    """Yield where an update changes what it must not: given what must stay of both specs, and the rest in words."""
+    for path, was, is_now in _differences(old, new, "spec"):
+        plain = not isinstance(was, dict | list) and not isinstance(is_now, dict | list)
+        words = f"{_said(was)} cannot become {_said(is_now)}" if plain else "cannot be changed"
+        yield Problem(path, f"{words}; an update may only change {changeable}")
+
+
+def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    """Yield every place in which two values differ, as deep down as it can be told."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys((*old, *new)):
+            yield from _differences(old.get(key), new.get(key), child(path, key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (was, is_now) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(was, is_now, child(path, index))
+    elif old != new:
+        yield path, old, new
+
+
+def _said(value: Any) -> str:
+    return "nothing" if value is None else show(value)

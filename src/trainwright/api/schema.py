@@ -6,6 +6,7 @@ only we can check (pod templates, relations between fields) stays with the kind'
 
 from typing import Any
 
+from trainwright.api import scaling
 from trainwright.api.reader import INT32, LONGEST_QUANTITY, QUANTITY, Shape, Type, shape_of
 
 _INT_OR_STRING = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
@@ -64,6 +65,17 @@ def document(spec: type[Any], status: type[Any], doc: str = "") -> dict[str, Any
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": schema(shape_of(spec)),
-            "status": schema(shape_of(status)),
+            "status": _status(status),
         },
     }
+
+
+def _status(status: type[Any]) -> dict[str, Any]:
+    """Return the schema of a kind's status: its own fields, and those that every kind has."""
+    own = schema(shape_of(status))
+    history = {
+        "description": "How its size was changed, and why; the newest last.",
+        "type": "array",
+        "items": schema(shape_of(scaling.Scaling)),
+    }
+    return {**own, "properties": {**own.get("properties", {}), scaling.HISTORY: history}}

@@ -320,10 +320,7 @@ def changes(new: Any, old: Any) -> Iterator[Problem]:
             "spec.tasks", f"there are {len(before)} and would be {len(after)}; an update cannot add or remove tasks"
         )
         new, old = ({**spec, "tasks": []} for spec in (new, old))
-    for path, was, is_now in _differences(_fixed(old), _fixed(new), "spec"):
-        plain = not isinstance(was, dict | list) and not isinstance(is_now, dict | list)
-        words = f"{_said(was)} cannot become {_said(is_now)}" if plain else "cannot be changed"
-        yield Problem(path, f"{words}; an update may only change {_CHANGEABLE}")
+    yield from envelope.check_unchanged(_fixed(old), _fixed(new), _CHANGEABLE)
 
 
 def _fixed(spec: Any) -> Any:
@@ -343,19 +340,3 @@ def _fixed(spec: Any) -> Any:
 
 def _without(value: Any, *keys: str) -> Any:
     return {key: below for key, below in value.items() if key not in keys} if isinstance(value, dict) else value
-
-
-def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yield every place in which two values differ, as deep down as it can be told."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in dict.fromkeys((*old, *new)):
-            yield from _differences(old.get(key), new.get(key), child(path, key))
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for index, (was, is_now) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(was, is_now, child(path, index))
-    elif old != new:
-        yield path, old, new
-
-
-def _said(value: Any) -> str:
-    return "nothing" if value is None else show(value)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 Object = dict[str, Any]
+_MAPPINGS = (dict, Mapping)  # asked in this order: almost all are dicts, and an abstract class takes four times as long
 
 
 @dataclass(frozen=True, order=True)
@@ -70,7 +71,7 @@ def put(items: Iterable[Mapping[str, Any]], new: Mapping[str, Any], by: str = "n
 def at(obj: Any, path: Iterable[str], default: Any = None) -> Any:
     """Return what stands at a path of keys, or `default` where the path ends early."""
     for step in path:
-        if not isinstance(obj, Mapping) or step not in obj:
+        if not isinstance(obj, _MAPPINGS) or step not in obj:
             return default
         obj = obj[step]
     return obj

@@ -11,6 +11,7 @@ _SUFFIXES = {
     },
     **{suffix + "i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", 1)},
 }
+_BINARY = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
 _PATTERN = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i))?", re.ASCII)
 
 
@@ -24,9 +25,9 @@ def parse(text: str | int | float) -> Decimal:
 
 
 def show(value: Decimal, *, binary: bool = False) -> str:
-    """Return a short way to write a quantity: 0.5 as 500m, and bytes as 2Gi when `binary`."""
+    """Return a short way to write a quantity for a reader: 0.5 as 500m, and bytes as 2Gi when `binary`, rounded."""
     if binary:
-        for suffix in ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki"):
+        for suffix in _BINARY:
             scaled = value / _SUFFIXES[suffix]
             if scaled >= 1:
                 return f"{_plain(round(scaled, 1))}{suffix}"
@@ -34,6 +35,16 @@ def show(value: Decimal, *, binary: bool = False) -> str:
     if value == value.to_integral_value():
         return _plain(value)
     return f"{_plain(round(value * 1000))}m" if abs(value) < 1 else _plain(round(value, 3))
+
+
+def exact(value: Decimal, *, binary: bool = False) -> str:
+    """Return a quantity as an object says it: as short as it can be without rounding, to the thousandth."""
+    if value % 1:
+        return f"{_plain(value * 1000)}m"
+    for suffix in _BINARY if binary and value else ():
+        if value % _SUFFIXES[suffix] == 0:
+            return f"{_plain(value / _SUFFIXES[suffix])}{suffix}"
+    return _plain(value)
 
 
 def _plain(value: Decimal | int) -> str:

@@ -1,4 +1,4 @@
-"""The objects of a TrainingJob: plain pods `<job>-<role>-<i>`, and one headless Service that makes their names resolve."""
+"""The objects of a TrainingJob: plain pods `<job>-<role>-<i>`, and one headless Service that makes names resolve."""
 
 from trainwright.api import training_job as api
 from trainwright.api.common import Job, Role

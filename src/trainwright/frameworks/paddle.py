@@ -22,16 +22,18 @@ MASTER, PSERVER, TRAINER, ETCD = "master", "pserver", "trainer", "etcd"
 GPU = "nvidia.com/gpu"
 ETCD_PORT = 2379
 _FIRST_GENERATION = "command -v paddle_k8s >/dev/null 2>&1"
-_WORK = (
-    'cd "${TRAINER_PACKAGE:-.}" || { echo "the workspace $TRAINER_PACKAGE is not there; '
-    'is it in the image, or on a volume?" >&2; exit 1; }\n'
-    'export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"\n'
-    'exec sh -c "$ENTRY"'
-)
+# A shell that waits for a trainer does not pass on the signal to stop: plain words are run without one.
+_WORK = r"""cd "${TRAINER_PACKAGE:-.}" 2>/dev/null || {
+  echo "the workspace $TRAINER_PACKAGE is not there; is it in the image, or on a volume?" >&2; exit 1; }
+export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+case "$ENTRY" in
+  *[!A-Za-z0-9_./=,:@%+\ -]*) ;;
+  *) case "$(command -v "${ENTRY%% *}")" in */*) exec $ENTRY ;; esac ;;
+esac
+exec sh -c "$ENTRY"
+"""
 _IDLE = 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait $!; done'
-_NEW_SERVER = (
-    'exec pserver -port "$PADDLE_INIT_PORT" -num-pservers "$PSERVERS" -etcd-endpoint "http://$MASTER_IP:2379"'
-)
+_NEW_SERVER = 'exec pserver -port "$PADDLE_INIT_PORT" -num-pservers "$PSERVERS" -etcd-endpoint "http://$MASTER_IP:2379"'
 _OLD_SERVER = (
     'exec paddle pserver --use_gpu=0 --port="$PADDLE_INIT_PORT" --ports_num="$PADDLE_INIT_PORTS_NUM" '
     '--ports_num_for_sparse="$PADDLE_INIT_PORTS_NUM_FOR_SPARSE" --nics="$PADDLE_INIT_NICS" '
@@ -121,7 +123,9 @@ def wire(job: Job, replica: Replica, peers: _Peers, net: Net) -> Wiring:
         **_legacy(replica, peers),
         **_modern(replica, peers, own),
     }
-    return Wiring(env, {f"jobport-{port}": port for port in options.ports}, commands={replica.role: _start(replica, options)})
+    return Wiring(
+        env, {f"jobport-{port}": port for port in options.ports}, commands={replica.role: _start(replica, options)}
+    )
 
 
 # The variables of the first release
@@ -172,13 +176,17 @@ def _legacy(replica: Replica, peers: _Peers) -> dict[str, Entry]:
 
 def _modern(replica: Replica, peers: _Peers, own: Endpoint) -> dict[str, Entry]:
     role = "TRAINER" if replica.role == TRAINER else "PSERVER"
-    trainers = ",".join(map(str, peers.trainers))
+    trainers = [str(each) for each in peers.trainers]
+    if not peers.pservers and replica.index == 0:
+        # The launcher serves only on the node whose own address leads the list: a name there would hang for ever.
+        own = Endpoint("$(POD_IP)", own.port)
+        trainers[0] = str(own)
     env = {
         "TRAINING_ROLE": Entry(role, "what this process is"),
         "PADDLE_TRAINING_ROLE": Entry(role, "the same under another name"),
         "PADDLE_PORT": _port(own.port),
         "PADDLE_TRAINERS_NUM": Entry(str(len(peers.trainers)), "how many trainers there were when the pod was made"),
-        "PADDLE_TRAINER_ENDPOINTS": Entry(trainers, "where every trainer listens, by rank"),
+        "PADDLE_TRAINER_ENDPOINTS": Entry(",".join(trainers), "where every trainer listens, by rank"),
         "PADDLE_CURRENT_ENDPOINT": Entry(str(own), "where this process listens"),
     }
     if replica.role == TRAINER:
@@ -194,10 +202,9 @@ def _modern(replica: Replica, peers: _Peers, own: Endpoint) -> dict[str, Entry]:
 def _collective(replica: Replica, peers: _Peers) -> dict[str, Entry]:
     """Return what trainers need that talk to each other, started by themselves or by paddle.distributed.launch."""
     first = peers.trainers[0]
-    # The launcher only serves on the node whose own address it is given: a name on all of them would hang for ever.
-    master = f"$(POD_IP):{first.port}" if replica.index == 0 else str(first)
+    master = Endpoint("$(POD_IP)", first.port) if replica.index == 0 else first
     env = {
-        "PADDLE_MASTER": Entry(master, "where trainers meet: trainer 0, which knows itself by its address"),
+        "PADDLE_MASTER": Entry(str(master), "where trainers meet: trainer 0, which knows itself by its address"),
         "PADDLE_NNODES": Entry(str(len(peers.trainers)), "paddle.distributed.launch: one node per pod"),
     }
     if not peers.uses_gpus:

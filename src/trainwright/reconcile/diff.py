@@ -7,7 +7,7 @@ from trainwright.api.common import Job
 from trainwright.core import names
 from trainwright.core.actions import Action, Create, Delete, Emit, Patch
 from trainwright.core.objects import Object, Ref, ref
-from trainwright.core.resources import AUTOSCALER, BATCH_JOB, STATEFUL_SET
+from trainwright.core.resources import AUTOSCALER, BATCH_JOB, STATEFUL_SET, VOLUME_CLAIM
 from trainwright.desired import Desired
 from trainwright.reconcile.kind import Pod, Sight
 from trainwright.reconcile.record import Record
@@ -22,7 +22,7 @@ def difference(job: Job, desired: Desired, sight: Sight, record: Record) -> tupl
     going += [remove(obj) for name, obj in sight.support.items() if name not in wanted and not _leaving(obj)]
     taken = {pod.name for pod in sight.pods} | {each.name for each in sight.strangers if each.kind == "Pod"}
     missing = [pod for pod in desired.pods if pod.name not in taken and pod.index not in record.role(pod.role).done]
-    making = [Create(pod.make().object) for pod in missing]
+    making = [Create(pod.make()) for pod in missing]
     return (
         *going,
         *_support(wanted, sight),
@@ -115,7 +115,7 @@ def _support(wanted: Mapping[Ref, Create], sight: Sight) -> Iterator[Action]:
 
 _CONTENT = ("spec", "data", "stringData", "rules", "subjects")
 """Where objects of the kinds we make keep what we want of them."""
-_FOLLOWED = {STATEFUL_SET.kind: ("replicas",), BATCH_JOB.kind: ()}
+_FOLLOWED: Mapping[str, tuple[str, ...]] = {STATEFUL_SET.kind: ("replicas",), BATCH_JOB.kind: (), VOLUME_CLAIM.kind: ()}
 """What of a spec follows the job where most of it cannot be changed once it is there."""
 
 
@@ -134,7 +134,9 @@ def _changed(there: Object, wanted: Object) -> Object:
 
 
 def _holds(there: Any, wanted: Any) -> bool:
-    """Say whether all of `wanted` is there; the server fills in defaults beside it."""
+    """Say whether all of `wanted` is there; the server fills in defaults beside it, and leaves out what is false."""
+    if there is None and not wanted:
+        return True
     if isinstance(wanted, dict) and isinstance(there, dict):
         return all(_holds(there.get(name), value) for name, value in wanted.items())
     if isinstance(wanted, list) and isinstance(there, list):

@@ -113,6 +113,10 @@ class Kind:
     definition: Definition
     also_served: tuple[str, ...] = ()
     """Other versions of the API under which users write this kind; all are stored as the one of `resource`."""
+    resizable: bool = True
+    """Whether a job of this kind can be elastic: resized by the autoscaler while it runs."""
+    expires: bool = True
+    """Whether a job of this kind can ask to be removed some time after its end."""
     commands: Resource | None = None
     """Objects by which users tell a job of this kind what to do, each carried out once; None: there are none."""
 

@@ -15,7 +15,7 @@ counts exactly once however often it is looked at:
 Jobs that live by policies (`phases.py`) remember a little more, so that each event is acted upon exactly once:
 
     failed      per role and index, the uid of a failed pod that is left as it is
-    completed   per role, that the end of all its replicas was noticed
+    completed   per role, that the end of all its replicas was noticed; in `stages.py`, that one trainer has succeeded
     troubled    per role, the number of container restarts at which its failure was last noticed
     oldest      pods of versions from this one on stay when they have ended; those of earlier versions go
     timers      actions that wait for the matter to settle
