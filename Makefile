@@ -59,6 +59,10 @@ soak: frameworks kube  ## many repetitions of what can go wrong only sometimes
 bench: frameworks kube  ## measure what the docs claim
 	-$(BIN)/python benchmarks/local.py
 	-$(BIN)/python benchmarks/store.py
+	-$(BIN)/python benchmarks/render.py
+	-$(BIN)/python benchmarks/planner.py
+	-$(BIN)/python benchmarks/simulate.py
+	-$(BIN)/python benchmarks/mpi.py
 	-$(BIN)/python benchmarks/client.py
 	-$(BIN)/python benchmarks/operators.py
 

@@ -83,7 +83,8 @@ def container(command: list[str]) -> Object:
 async def home(isolation: Isolation) -> AsyncIterator[LocalHome]:
     """Open a home that offers enough for fifty pods, whose wait steps ask for 50m each."""
     with tempfile.TemporaryDirectory() as folder:
-        async with local_home(HomeOptions(run_dir=Path(folder), isolation=isolation, cwd=ROOT, cpu="16")) as opened:
+        options = HomeOptions(run_dir=Path(folder), isolation=isolation, cwd=ROOT, cpu="16", autoscale=False)
+        async with local_home(options) as opened:
             yield opened
 
 

@@ -92,7 +92,11 @@ def test_hopeless(pods, words):
 
 def failed_job(**record):
     condition = {"type": "Failed", "status": "True", "reason": "PyTorchJobFailed", "message": "it failed"}
-    return {"kind": "PyTorchJob", "status": {"conditions": [condition], "record": record}}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "status": {"conditions": [condition], "record": record},
+    }
 
 
 def test_the_culprit_its_last_lines_and_the_file(tmp_path):

@@ -321,3 +321,21 @@ async def take(cluster: Unreliable, step: str, name: str, value: str) -> None:
         await cluster.cut()
     elif step in ("down", "up"):
         cluster.down = step == "down"
+
+
+@story
+async def test_a_cache_keeps_what_it_is_told_to_keep_and_tells_everything():
+    heard: list[Object] = []
+    cluster = Unreliable()
+    informer = Informer(cluster, CONFIG_MAP, keep=lambda obj: {"metadata": obj["metadata"]}, backoff=SOON)
+    informer.subscribe(lambda change: heard.append(change.object))
+    task = asyncio.create_task(informer.run())
+    await informer.synced.wait()
+    await cluster.create(CONFIG_MAP, {**config("a"), "data": {"x": "1"}})
+    await patch(cluster, "a", "2")
+    await asyncio.sleep(60)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert [obj["data"]["x"] for obj in heard] == ["1", "2"]
+    assert [list(obj) for obj in informer.items()] == [["metadata"]]

@@ -1,4 +1,4 @@
-"""Every example manifest runs exactly as its own first lines say, and so does the demo."""
+"""Every PyTorchJob example runs exactly as its own first lines say, and so does the demo."""
 
 import re
 import time
@@ -10,7 +10,7 @@ from tests.e2e.running import Start
 
 pytestmark = pytest.mark.e2e
 
-MANIFESTS = sorted(path.relative_to(ROOT) for path in (ROOT / "examples").rglob("*.yaml"))
+MANIFESTS = sorted(path.relative_to(ROOT) for path in (ROOT / "examples" / "pytorch").glob("*.yaml"))
 WITHOUT_TORCH = re.compile(r"^light-")
 
 

@@ -107,7 +107,7 @@ async def trained(
 ) -> AsyncIterator[Training]:
     """Run a job in a home of its own; leaving it ends everything."""
     folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - nothing else runs yet
-    options = HomeOptions(run_dir=folder, isolation=isolation, environment=environment, cwd=cwd)
+    options = HomeOptions(run_dir=folder, isolation=isolation, environment=environment, cwd=cwd, autoscale=False)
     async with local_home(options) as home:
         meta = {"namespace": "default", **manifest["metadata"]}
         await home.submit({**manifest, "metadata": meta})

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.e2e import processes
 from tests.kube.running import SECONDS, Kubectl, until
-from tools.kube import ROOT, ControlPlane, binaries, with_torch
+from tools.kube import ROOT, ControlPlane, binaries, node_environment
 
 from trainwright.cli.training import Step, steps
 
@@ -74,7 +74,7 @@ class Nodes:
                 stdout=log,
                 stderr=log,
                 cwd=ROOT,
-                env=with_torch() | ours,
+                env=node_environment() | ours,
             )
         node = RunningNode(name, process, self.folder, mark)
         try:

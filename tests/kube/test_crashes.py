@@ -5,22 +5,15 @@ counts, nothing made twice. By default some calls of each life are tried; with T
 each both ways: with the server's answer heard, and with the answer lost.
 """
 
-import asyncio
 import itertools
-import os
-import signal
-import subprocess
-import sys
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.kube.crashing import SOAK, Ending, ends_alike, eventually, kept_operator
 from tests.kube.cutting_proxy import Answer, CuttingProxy, Done
 from tests.kube.running import Kubectl, account, install, refused
 from tests.reconcile.making import manifest
@@ -34,9 +27,6 @@ from trainwright.core.resources import AUTOSCALER, NAMESPACE, POD, SERVICE, Reso
 from trainwright.kinds import PYTORCH_JOB
 from trainwright.reconcile.status import standing
 
-SOAK = os.environ.get("TRAINWRIGHT_SOAK") == "1"
-SECONDS = 60.0
-AT_ONCE = 3
 SERVICE_ACCOUNT = Resource("", "v1", "serviceaccounts", "ServiceAccount", status=False)
 STRETCH = {"minReplicas": 1, "maxReplicas": 4}
 _NUMBERS = itertools.count(1)
@@ -272,57 +262,6 @@ def _ended(code: int) -> Object:
     return {"terminated": {"exitCode": code, "finishedAt": timestamp(datetime.now(UTC))}}
 
 
-async def eventually(
-    check: Callable[[], Awaitable[bool]], what: str, found: Callable[[], Awaitable[Any]] | None = None
-) -> None:
-    """Wait until something is so; fail with what was found instead."""
-    try:
-        async with asyncio.timeout(SECONDS):
-            while not await check():  # noqa: ASYNC110 - only asking again can tell
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        pytest.fail(f"after {SECONDS:g} s it is still not so that {what}; found {found and await found()}")
-
-
-@asynccontextmanager
-async def kept_operator(proxy: CuttingProxy, config: Path, log: Path, namespace: str) -> AsyncIterator[None]:
-    """Run an operator behind the proxy, and another one whenever the proxy has killed it."""
-    command = [sys.executable, "-m", "trainwright", "operator", f"--kubeconfig={config}", f"--namespace={namespace}"]
-
-    async def keep() -> None:
-        while True:
-            with log.open("ab") as file:
-                process = await asyncio.create_subprocess_exec(
-                    *command, "--metrics-address=127.0.0.1:0", stdin=subprocess.DEVNULL, stdout=file, stderr=file
-                )
-            proxy.kill = process.kill
-            try:
-                code = await process.wait()
-            except asyncio.CancelledError:
-                process.kill()
-                await process.wait()
-                raise
-            assert code == -signal.SIGKILL, f"the operator ended by itself with {code}; see {log}"
-
-    keeping = asyncio.create_task(keep())
-    try:
-        yield
-    finally:
-        keeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeping
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How a life has ended."""
-
-    outcome: Object
-    created: Counter[str]
-    done: Sequence[Done]
-    cut: bool
-
-
 async def live(life: Life, plane: ControlPlane, folder: Path, last: int = 0, answer: Answer = "answered") -> Ending:
     """Play a life, with the operator killed after its call number `last`; 0 is never."""
     namespace = f"life-{next(_NUMBERS)}"
@@ -354,16 +293,5 @@ def moments(done: Sequence[Done]) -> Iterator[tuple[int, Answer]]:
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.says)
 async def test_killed_after_a_call(life: Life, stage: ControlPlane, tmp_path: Path):
     undisturbed = await live(life, stage, tmp_path)
-    turns = asyncio.Semaphore(AT_ONCE)
 
-    async def disturbed(last: int, answer: Answer) -> None:
-        async with turns:
-            ending = await live(life, stage, tmp_path, last, answer)
-        what = f"killed after call {last} of {len(undisturbed.done)}, {answer}"
-        assert ending.cut or len(ending.done) < last, what
-        assert ending.outcome == undisturbed.outcome, what
-        assert ending.created == undisturbed.created, what
-
-    async with asyncio.TaskGroup() as tasks:
-        for last, answer in moments(undisturbed.done):
-            tasks.create_task(disturbed(last, answer))
+    await ends_alike(undisturbed, partial(live, life, stage, tmp_path), moments(undisturbed.done))

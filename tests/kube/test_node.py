@@ -23,6 +23,8 @@ from trainwright.node.rights import LEASE_RIGHTS, RIGHTS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
+TOKEN_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
+
 
 @pytest.fixture
 def run(kubectl: Kubectl, node: RunningNode):
@@ -268,6 +270,23 @@ def test_a_pod_waits_for_what_it_mounts(kubectl, node):
     kubectl("create", "configmap", "late", "--from-literal=a=b")
 
     kubectl.wait("pod/waits", "jsonpath={.status.phase}=Succeeded")
+
+
+def test_a_pod_is_known_to_the_api_server_by_a_token_of_its_own(kubectl, run):
+    ask = "KUBECONFIG=/dev/null kubectl auth whoami -o json"
+    done = "jsonpath={.status.phase}=Succeeded"
+    run("asks", f"{ask}; ls $folder", done, container={"env": [{"name": "folder", "value": TOKEN_FOLDER}]})
+
+    answer, _, files = kubectl("logs", "asks").rpartition("}")
+    known = json.loads(answer + "}")["status"]["userInfo"]
+    assert known["username"] == f"system:serviceaccount:{kubectl.namespace}:default"
+    assert known["extra"]["authentication.kubernetes.io/pod-name"] == ["asks"]
+    assert files.split() == ["ca.crt", "namespace", "token"]
+
+
+def test_a_pod_that_wants_no_token_has_none(kubectl, run):
+    done = "jsonpath={.status.phase}=Succeeded"
+    run("quiet", f"test ! -e {TOKEN_FOLDER}/token", done, automountServiceAccountToken=False)
 
 
 def test_deletion_leaves_time_to_end(kubectl, run):

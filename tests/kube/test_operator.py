@@ -27,7 +27,7 @@ from tests.kube.running import (
 from tests.kube.running import refused as refused_calls
 from tools.kube import ControlPlane
 
-from trainwright.operator.rights import REGISTER_RIGHTS, RIGHTS, Right
+from trainwright.operator.rights import REGISTER_RIGHTS, RIGHTS, SCALING_RIGHTS, Right
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
@@ -369,9 +369,10 @@ def as_call(right: Right) -> Call:
 
 
 def test_rights_are_exactly_those_that_were_used(plane, operator: RunningOperator):
-    """Judges the tests above, so it stands last: alone it finds that nothing was used."""
+    """Judges all tests of this folder, so it runs last (see conftest): alone it finds that nothing was used."""
     used = {call for call, _, _ in calls(plane)}
 
     assert not refused_calls(plane)
     assert {as_call(right) for right in RIGHTS if right.called} - used == set(), f"{ACCOUNT} never used these rights"
-    assert used - {as_call(right) for right in RIGHTS} == set(), "these calls are allowed by somebody else's role"
+    given = {as_call(right) for right in (*RIGHTS, *SCALING_RIGHTS)}  # the autoscaler's have a test of their own
+    assert used - given == set(), "these calls are allowed by somebody else's role"

@@ -17,15 +17,15 @@ from trainwright.cli.output import dump, stream
 from trainwright.core.errors import AlreadyExists, HomeError, NotFound
 from trainwright.core.objects import Object, at
 from trainwright.kinds import KINDS, PYTORCH_JOB
-from trainwright.operator.crds import definition, register
+from trainwright.operator.crds import definition, definitions, register
 from trainwright.operator.manifests import Installation, manifests, operator_manifests
-from trainwright.operator.rights import CUSTOM_RESOURCE, REGISTER_RIGHTS, RIGHTS, Right, rules
+from trainwright.operator.rights import CUSTOM_RESOURCE, REGISTER_RIGHTS, RIGHTS, SCALING_RIGHTS, Right, rules
 
 WRITE = os.environ.get("TRAINWRIGHT_GOLDEN") == "write"
 APPLY_LIMIT = 262_144
 """Bytes of an object that `kubectl apply` can remember in an annotation."""
 SHIPPED = {
-    **{f"crds/{kind.resource}.yaml": dump(definition(kind), "yaml") for kind in KINDS},
+    **{f"crds/{each['metadata']['name']}.yaml": dump(each, "yaml") for each in definitions(KINDS)},
     "operator.yaml": stream(operator_manifests(Installation()), "yaml"),
 }
 
@@ -76,16 +76,18 @@ class TestEveryDefinition:
         assert ruled
         assert not [path for path in ruled for above in preserved if path[: len(above)] == above]
 
-    def test_is_found_with_all_training_jobs_and_takes_no_short_name(self, kind):
+    def test_is_found_with_all_training_jobs_and_takes_no_short_name_but_its_originals(self, kind):
         names = definition(kind)["spec"]["names"]
 
         assert names["categories"] == ["training"]
-        assert "shortNames" not in names
+        originals = {"Job": ["vcjob", "vj"], "MPIJob": ["mj", "mpij"], "TrainingJob": ["tj"]}
+        assert names.get("shortNames") == originals.get(kind.name)
 
     def test_shows_state_and_age(self, kind):
-        columns = [each["name"] for each in definition(kind)["spec"]["versions"][0]["additionalPrinterColumns"]]
+        columns = definition(kind)["spec"]["versions"][0]["additionalPrinterColumns"]
+        narrow = [each["name"] for each in columns if not each.get("priority")]
 
-        assert (columns[0], columns[-1]) == ("State", "Age")
+        assert (narrow[0], narrow[-1]) in [("State", "Age"), ("Status", "Age")]
 
 
 def cell(obj: Any, path: str) -> Any:
@@ -114,11 +116,21 @@ def test_the_columns_of_a_pytorch_job(pods, cells):
     assert [cell({"status": status}, each["jsonPath"]) for each in columns[:-1]] == cells
 
 
+def test_the_commands_of_a_kind_are_defined_beside_it():
+    commands = next(each for each in definitions(KINDS) if each["metadata"]["name"] == "commands.bus.volcano.sh")
+    (version,) = commands["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]
+
+    assert schema["required"] == ["action", "target"]
+    assert schema["properties"]["metadata"] == {"type": "object"}
+    assert "subresources" not in version
+
+
 def test_everything_is_applied_in_an_order_that_works():
     kinds = [each["kind"] for each in manifests(Installation())]
 
     assert kinds == [
-        "CustomResourceDefinition",
+        *["CustomResourceDefinition"] * len(list(definitions(KINDS))),
         "Namespace",
         "ServiceAccount",
         "ClusterRole",
@@ -134,7 +146,7 @@ def test_an_installation_is_what_was_asked_for():
     pod = made_here[-1]["spec"]["template"]["spec"]
 
     assert namespaces == {"training"}
-    assert made_here[1]["metadata"]["name"] == "training"
+    assert next(each for each in made_here if each["kind"] == "Namespace")["metadata"]["name"] == "training"
     assert pod["containers"][0]["image"] == "registry.example/tw:1"
     assert "--image=registry.example/tw:1" in pod["containers"][0]["args"]
 
@@ -173,14 +185,14 @@ def test_rights_of_one_resource_are_one_rule():
 
 
 def test_no_rule_says_everything():
-    assert not [rule for rule in rules((*RIGHTS, *REGISTER_RIGHTS)) if "*" in str(rule)]
+    assert not [rule for rule in rules((*RIGHTS, *SCALING_RIGHTS, *REGISTER_RIGHTS)) if "*" in str(rule)]
 
 
 def test_the_page_gives_the_reason_for_every_right():
     page = (ROOT / "docs" / "kubernetes.md").read_text()
     rows = re.findall(r"^\| `([^`]+)` \| `([a-z]+)` \| (.+) \|$", page, re.MULTILINE)
 
-    assert rows == [(each.resource, each.verb, each.reason) for each in (*RIGHTS, *REGISTER_RIGHTS)]
+    assert rows == [(each.resource, each.verb, each.reason) for each in (*RIGHTS, *SCALING_RIGHTS, *REGISTER_RIGHTS)]
 
 
 def test_the_page_names_every_metric():

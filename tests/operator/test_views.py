@@ -1,5 +1,6 @@
 """A pod as the cache keeps it says the same as the whole pod to every decision."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,7 +12,9 @@ from trainwright.core.objects import Object
 from trainwright.core.resources import POD
 from trainwright.desired import KUBERNETES
 from trainwright.kinds import PYTORCH_JOB
-from trainwright.operator.views import PodView
+from trainwright.operator.demand import facts
+from trainwright.operator.views import NodeView, PodView
+from trainwright.placement import allocatable, usable
 from trainwright.reconcile.decide import Decision, decide
 from trainwright.reconcile.kind import Observed
 
@@ -99,5 +102,26 @@ def test_a_view_is_small():
     view = from_watch(whole("worker-0:Running"))
 
     assert set(view["metadata"]) == {"name", "namespace", "uid", "resourceVersion", "labels", "ownerReferences"}
-    assert set(view["spec"]) == {"containers"}
+    assert set(view["spec"]) == {"containers", "nodeName"}
     assert set(view["status"]) == {"phase", "containerStatuses"}
+
+
+def test_a_view_says_the_same_about_room():
+    obj = whole("worker-0:Running")
+    step = {"name": "wait", "image": "i", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}}
+    gated = {"schedulingGates": [{"name": "g"}], "overhead": {"cpu": "1"}, "initContainers": [step]}
+    obj = {**obj, "spec": {**obj["spec"], **gated}}
+
+    assert replace(facts(from_watch(obj)), object=None) == replace(facts(obj), object=None)
+
+
+def test_a_node_keeps_what_it_offers():
+    offers = {"allocatable": {"cpu": "8"}, "capacity": {"cpu": "9"}, "images": [{"names": ["i"]}]}
+    status = {**offers, "conditions": [{"type": "Ready", "status": "True", "message": "kubelet is posting"}]}
+    meta = {"name": "n", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}}
+    taint = {"key": "gpu", "effect": "NoSchedule"}
+    obj = {"metadata": meta, "spec": {"podCIDR": "10.0.0.0/24", "taints": [taint]}, "status": status}
+    view = event_decoder(NodeView)(msgspec.json.encode({"type": "MODIFIED", "object": obj}))[1]
+
+    assert (allocatable(view), usable(view), view["spec"]) == ({"cpu": 8000}, True, {"taints": [taint]})
+    assert "images" not in view["status"]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainwright.core import quantity
-from trainwright.placement import Claim, Shortfall, allocatable, minus, place, plus, pod_requests
+from trainwright.placement import Claim, Shortfall, allocatable, minus, place, plus, pod_limits, pod_requests
 from trainwright.placement.fit import fits
 
 
@@ -60,6 +60,26 @@ def test_what_a_pod_asks_for(given_pod, cpu, memory):
     requests = pod_requests(given_pod)
 
     assert (requests.get("cpu", 0), requests.get("memory", 0), requests["pods"]) == (cpu, memory, 1)
+
+
+@pytest.mark.parametrize(
+    ("given_pod", "limits"),
+    [
+        pytest.param(pod([{"requests": {"cpu": 1}}]), {}, id="requests alone limit nothing"),
+        pytest.param(
+            pod([{"requests": {"cpu": 1, "memory": 5}, "limits": {"cpu": 2}}]),
+            {"cpu": 2000, "memory": 5},
+            id="a resource without a limit counts with its request",
+        ),
+        pytest.param(
+            pod([{"limits": {"cpu": 2}}, {"requests": {"cpu": 1}}]),
+            {"cpu": 3000},
+            id="a container without limits counts with its requests",
+        ),
+    ],
+)
+def test_what_a_pod_may_come_to_use(given_pod, limits):
+    assert pod_limits(given_pod) == limits
 
 
 def claims(*cpus):

@@ -100,7 +100,7 @@ def _torch(root: Path) -> Path:
     python: Path = frameworks.python("torch")
     if not (python.parent.parent / ".ready").exists():
         raise HomeError(
-            "torch is not installed for the examples; run `make frameworks` (about 4.5 GB), or try `tw demo --light`"
+            "torch is not installed for the examples; run `make demo` (about 5 GB), or try `tw demo --light`"
         )
     return python
 
@@ -135,7 +135,12 @@ class _Demo:
         from trainwright.cli.loading import load
 
         wishes = Wishes(
-            isolation=self._isolation, environment=self._environment, cwd=self._root, state=self._state, timeout=600
+            isolation=self._isolation,
+            environment=self._environment,
+            cwd=self._root,
+            state=self._state,
+            timeout=600,
+            autoscale=False,  # who comes and goes is the demo's own doing
         )
         result = asyncio.run(
             launch(load(str(self._root / "examples" / "pytorch" / name)), wishes, self._screen, beside)

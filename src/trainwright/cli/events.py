@@ -50,13 +50,11 @@ def _time(event: dict[str, Any]) -> str:
 
 
 def _cells(event: dict[str, Any]) -> tuple[str, ...]:
-    from trainwright.core.objects import moment
+    from trainwright.cli.words import clock
 
-    when = moment(_time(event))
-    time = when.astimezone().strftime("%H:%M:%S") if when else ""
     place = event.get("involvedObject") or {}
     count = event.get("count") or 1
     message = str(event.get("message", "")).replace("\n", " ")
     again = f" ({count} times)" if count > 1 else ""
     about = f"{place.get('kind', '').lower()}/{place.get('name', '')}"
-    return time, str(event.get("type", "")), about, str(event.get("reason", "")), message + again
+    return clock(_time(event)), str(event.get("type", "")), about, str(event.get("reason", "")), message + again

@@ -13,6 +13,8 @@ from trainwright.cli.settings import Setting, SettingType
 if TYPE_CHECKING:
     from trainwright.desired import Injection
 
+_WIDEST = 120
+
 
 @click.command("explain")
 @click.argument("file")
@@ -69,7 +71,13 @@ def _lines(rows: "Sequence[Injection]") -> list[str]:
 
     lines: list[str] = []
     for pod, group in groupby(rows, key=lambda row: row.pod):
-        cells = [(row.path, row.value, row.source, row.reason) for row in group]
+        cells = [(row.path, _short(row.value), row.source, row.reason) for row in group]
         lines += ["", pod] if lines else [pod]
         lines += [f"  {line}" for line in columns(("FIELD", "VALUE", "SOURCE", "WHY"), cells)]
     return lines
+
+
+def _short(value: str) -> str:
+    """Return what fits into a line of the table; -o json has all of it."""
+    first, more = value.partition("\n")[::2]
+    return f"{first[:_WIDEST]}…" if more or len(first) > _WIDEST else first

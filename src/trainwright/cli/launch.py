@@ -50,6 +50,7 @@ class Wishes:
     environment: Mapping[str, str] | None = None
     cwd: Path | None = None
     lenient: bool = False
+    autoscale: bool = True
     state: Path | None = None
     """Where runs are kept; None: in the user's state directory."""
 
@@ -146,6 +147,7 @@ class _Run:
             environment=dict(os.environ) if wishes.environment is None else wishes.environment,
             cwd=wishes.cwd or Path.cwd(),
             lenient=wishes.lenient,
+            autoscale=wishes.autoscale,
             on_notice=self._screen.say,
         )
 

@@ -118,6 +118,7 @@ def command(
         raise click.UsageError("--client-ca says who may ask, --anonymous that everybody may; give one of them")
     name = name or platform.node().lower()
     cluster = KubernetesCluster.from_config(kubeconfig, context)
+    server = cluster.access.server.parts
     options = AgentOptions(
         name=name,
         cluster=cluster.access.server.url,
@@ -133,6 +134,8 @@ def command(
         port=port,
         clients=client_ca,
         anonymous=anonymous,
+        api_server=(server.hostname or "", server.port or 443),
+        issue_token=cluster.issue_token,
         heartbeat=heartbeat,
         grace=grace,
     )

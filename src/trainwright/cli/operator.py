@@ -4,6 +4,8 @@ import re
 
 import click
 
+from trainwright.cli.words import Duration
+
 
 class _Address(click.ParamType[tuple[str, int]]):
     """Where to listen: ":8080" on every address, "127.0.0.1:8080", "[::1]:8080"."""
@@ -52,6 +54,35 @@ class _Address(click.ParamType[tuple[str, int]]):
     help="The same for its processingUnits.",
 )
 @click.option(
+    "--autoscaler/--no-autoscaler",
+    default=True,
+    show_default=True,
+    help="Resize elastic jobs so that they share what the nodes offer.",
+)
+@click.option(
+    "--no-autoscale-kind",
+    "not_scaled",
+    multiple=True,
+    metavar="KIND",
+    help="Never resize jobs of this kind, such as PyTorchJob; as often as you like.",
+)
+@click.option("--policy", default="fulfilment", show_default=True, metavar="NAME", help="How jobs share what there is.")
+@click.option(
+    "--max-load",
+    type=click.FloatRange(0.1, 1.0),
+    default=1.0,
+    show_default=True,
+    help="How much of what the nodes offer may be used before jobs stop growing.",
+)
+@click.option(
+    "--rest",
+    type=Duration(),
+    default="30s",
+    show_default=True,
+    metavar="D",
+    help="How long a job that was resized does not grow.",
+)
+@click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How logs are written."
 )
 @click.option(
@@ -78,6 +109,11 @@ def command(
     kubectl_image: str | None,
     gpus_per_node: int,
     processing_units_per_node: int,
+    autoscaler: bool,
+    not_scaled: tuple[str, ...],
+    policy: str,
+    max_load: float,
+    rest: float,
     log_format: str,
     log_level: str,
     workers: int,
@@ -95,6 +131,7 @@ def command(
     from trainwright.api.mpi_job import NodeSize
     from trainwright.desired import KUBERNETES
     from trainwright.operator import log
+    from trainwright.operator.scaling import Conduct
     from trainwright.operator.serve import Options, serve
 
     log.setup("json" if log_format == "json" else "text", log_level)
@@ -114,5 +151,29 @@ def command(
         port=address[1],
         workers=workers,
         settings=settings,
+        scaling=Conduct(_policy(policy), max_load, rest=rest, without=_kinds(not_scaled)) if autoscaler else None,
     )
     asyncio.run(serve(options))
+
+
+def _kinds(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of kinds as we know them, whatever their case; a usage error for one that is not there."""
+    from trainwright.kinds import KINDS
+
+    known = {kind.name.lower(): kind.name for kind in KINDS}
+    for name in names:
+        if name.lower() not in known:
+            there = ", ".join(sorted(known.values()))
+            raise click.BadParameter(
+                f"there is no kind {name!r} (there are: {there})", param_hint="--no-autoscale-kind"
+            )
+    return tuple(known[name.lower()] for name in names)
+
+
+def _policy(name: str) -> str:
+    from trainwright.autoscaler import POLICIES
+
+    if name not in POLICIES:
+        there = ", ".join(POLICIES)
+        raise click.BadParameter(f"there is no policy {name!r} (there are: {there})", param_hint="--policy")
+    return name

@@ -1,10 +1,15 @@
 """`tw render FILE`: every Kubernetes object a job would create, without creating any."""
 
 import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from trainwright.cli.settings import Setting, SettingType
+
+if TYPE_CHECKING:
+    from trainwright.core.objects import Object
 
 
 @click.command("render")
@@ -38,21 +43,23 @@ def command(
     tw render job.yaml --job           # the job as admission would store it
     tw render job.yaml | kubectl diff -f -
     """  # noqa: D301 - click reads \b as "leave these lines alone"
-    from trainwright import desired
     from trainwright.cli.loading import load
-    from trainwright.cli.output import stream
-    from trainwright.kinds import kind_of
+    from trainwright.cli.output import documents, stream
 
     loaded = load(file, sets, namespace, lenient=lenient)
     for warning in loaded.warnings:
         click.echo(warning, err=True)
-    objects = list(loaded.jobs)
-    if not only_jobs:
-        objects = [
-            obj
-            for job in loaded.jobs
-            if (kind := kind_of(job))
-            for obj in desired.render(kind.build(kind.read(job), desired.KUBERNETES, 0))
-        ]
-    sys.stdout.write(stream(objects, output))
+    objects = loaded.jobs if only_jobs else _made(loaded.jobs)
+    sys.stdout.writelines(documents(objects) if output == "yaml" else [stream(objects, output)])
     sys.stdout.flush()
+
+
+def _made(jobs: "Sequence[Object]") -> "Iterator[Object]":
+    """Yield what the jobs would create."""
+    from trainwright import desired
+    from trainwright.kinds import kind_of
+
+    for job in jobs:
+        kind = kind_of(job)
+        assert kind is not None, "only jobs are loaded as jobs"
+        yield from desired.render(kind.build(kind.read(job), desired.KUBERNETES, 0))

@@ -26,6 +26,7 @@ from trainwright.cli.words import Duration
 @click.option("--cpu", metavar="QUANTITY", help="Offer so many cores to jobs, instead of what this machine has.")
 @click.option("--memory", metavar="QUANTITY", help="Offer so much memory, such as 16Gi.")
 @click.option("--gpu", metavar="NUMBER", help="Offer so many GPUs.")
+@click.option("--no-autoscale", is_flag=True, help="Leave elastic jobs at the size they ask for.")
 @click.option("--lenient", is_flag=True, help="Only warn about fields that are not known.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of our own but errors.")
 @click.option("-o", "--output", type=click.Choice(["json"]), help="Print the final job object; logs go to stderr.")
@@ -38,6 +39,7 @@ def command(
     cpu: str | None,
     memory: str | None,
     gpu: str | None,
+    no_autoscale: bool,
     lenient: bool,
     quiet: bool,
     output: str | None,
@@ -71,6 +73,7 @@ def command(
             memory=memory,
             gpu=gpu,
             timeout=timeout,
+            autoscale=not no_autoscale,
             lenient=lenient,
         )
 

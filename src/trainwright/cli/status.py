@@ -56,6 +56,7 @@ def lines(found: "KeptJob", now: datetime) -> list[str]:
     return [
         head,
         *(f"  {line}" for line in _conditions(job)),
+        *(f"  {line}" for line in _scalings(job)),
         *_roles(found, ended),
         f"  kept in {found.run.path}",
     ]
@@ -68,16 +69,29 @@ def _ended(meta: Any, now: datetime) -> datetime:
 
 
 def _conditions(job: dict[str, Any]) -> list[str]:
-    from trainwright.core.objects import at, moment
+    from trainwright.cli.words import clock
+    from trainwright.core.objects import at
 
     lines = []
     for each in at(job, ("status", "conditions")) or ():
-        since = moment(each.get("lastTransitionTime"))
-        time = since.astimezone().strftime("%H:%M:%S") if since else "        "
-        word = each["type"] if each.get("status") == "True" else f"no longer {each['type']}"
         said = f": {each['message']}" if each.get("message") else ""
-        lines.append(f"{time}  {word}{said}")
+        lines.append(f"{clock(each.get('lastTransitionTime')):8}  {_condition(each)}{said}")
     return lines
+
+
+def _condition(each: dict[str, Any]) -> str:
+    """Return what a condition tells; those of a Volcano Job have no type, and their status is a phase."""
+    if "type" not in each:
+        return str(each.get("status", ""))
+    return str(each["type"]) if each.get("status") == "True" else f"no longer {each['type']}"
+
+
+def _scalings(job: dict[str, Any]) -> list[str]:
+    """Return how the job came to its size."""
+    from trainwright.api.scaling import history
+    from trainwright.cli.words import clock
+
+    return [f"{clock(each.time):8}  Scaled: {each.reason}" for each in history(job.get("status"))]
 
 
 def _roles(found: "KeptJob", ended: datetime) -> list[str]:

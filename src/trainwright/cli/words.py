@@ -1,10 +1,12 @@
-"""How the commands write durations, ages and plain tables."""
+"""How the commands write times, durations, ages and plain tables."""
 
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
+
+from trainwright.core.objects import moment
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
@@ -30,6 +32,12 @@ def span(duration: float) -> str:
             rest = whole % size // small
             return f"{whole // size}{unit}{rest}{smaller}" if rest else f"{whole // size}{unit}"
     return f"{whole}s"
+
+
+def clock(text: str | None) -> str:
+    """Return the time of day of an API timestamp, where the reader is; nothing if there is none."""
+    when = moment(text)
+    return when.astimezone().strftime("%H:%M:%S") if when else ""
 
 
 def counted(number: int, word: str) -> str:

@@ -36,8 +36,10 @@ class Informer:
         labels: str = "",
         fields: str = "",
         index: Index | None = None,
+        keep: Callable[[Object], Object] | None = None,
         backoff: Backoff | None = None,
     ) -> None:
+        """Make an empty cache. `keep` says what stays of an object whose subscribers have been told everything."""
         self.resource = resource
         self.synced = asyncio.Event()
         """Set once everything that is there has been seen."""
@@ -46,6 +48,7 @@ class Informer:
         self._labels = labels
         self._fields = fields
         self._index = index
+        self._keep = keep
         self._backoff = backoff or Backoff(first=0.1, longest=30.0)
         self._objects: dict[Key, Object] = {}
         self._indexed: dict[str, dict[Key, Object]] = {}
@@ -145,7 +148,7 @@ class Informer:
                     self._indexed.pop(value, None)
         if obj is None:
             return
-        self._objects[key] = obj
+        self._objects[key] = self._keep(obj) if self._keep else obj
         if self._index:
             for value in self._index(obj):
                 self._indexed.setdefault(value, {})[key] = obj

@@ -1,9 +1,9 @@
 """The local home: a cluster in this process whose pods are process trees on this machine.
 
-Everything that runs beside the store is a loop over the same `Cluster`: the operator, the scheduler, the garbage
-collector, the owner of the pods of StatefulSets and Jobs, and the process kubelet. Leaving the home stops the loops
-first, so that nothing is made again, then ends every pod, then closes what all pods shared, and last writes down how
-it ended.
+Everything that runs beside the store is a loop over the same `Cluster`: the operator, the autoscaler, the scheduler,
+the garbage collector, the owner of the pods of StatefulSets and Jobs, and the process kubelet. Leaving the home stops
+the loops first, so that nothing is made again, then ends every pod, then closes what all pods shared, and last writes
+down how it ended.
 """
 
 import asyncio
@@ -17,14 +17,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trainwright.admission import admit
+from trainwright.api.common import Job
 from trainwright.cluster.journal import Journal
 from trainwright.cluster.memory import MemoryCluster
+from trainwright.core.errors import ManifestError
 from trainwright.core.objects import Object
 from trainwright.core.resources import BUILT_IN, SUPPORTING, Resource, resource_of
 from trainwright.desired import Settings
+from trainwright.frameworks import plugins
 from trainwright.frameworks.base import HostNames
 from trainwright.inpod import kubectl, wait_for
-from trainwright.kinds import COMMANDS, KINDS
+from trainwright.kinds import COMMANDS, KINDS, kind_of
 from trainwright.node import machine
 from trainwright.node.base import Trial
 from trainwright.node.isolation import choose
@@ -32,6 +35,7 @@ from trainwright.node.kubelet import Kubelet, KubeletOptions
 from trainwright.node.way_out import way_out
 from trainwright.operator.loop import Operator
 from trainwright.operator.loopback import LoopbackNet
+from trainwright.operator.scaling import Autoscaler, Conduct
 from trainwright.workloads import batch_job, stateful_set
 from trainwright.workloads.garbage import GarbageCollector
 from trainwright.workloads.pod_owner import PodOwner
@@ -45,6 +49,8 @@ RESOURCES = (
 )
 JOURNAL = "journal.sqlite"
 NODE_NAME = "local"
+SCALING = Conduct(settle=0.3, rest=5.0)
+"""How quickly sizes follow here: pods start within a second, and whoever runs a job is watching."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,8 @@ class HomeOptions:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     cwd: Path = field(default_factory=Path.cwd)
     lenient: bool = False
+    autoscale: bool = True
+    """Whether elastic jobs are resized to share what is offered."""
     on_notice: Callable[[str], None] = lambda sentence: None  # noqa: ARG005 - nobody listens
     """Told in words what is unusual: nothing can be kept, a pod asks for what cannot be given."""
 
@@ -77,11 +85,22 @@ class LocalHome:
     run_dir: Path
     settings: Settings
     lenient: bool = False
+    on_notice: Callable[[str], None] = lambda sentence: None  # noqa: ARG005 - nobody listens
 
     async def submit(self, obj: Object) -> Object:
-        """Store an object as `kubectl create` would; ManifestError if admission refuses it."""
+        """Store an object as `kubectl create` would; ManifestError if admission or this home refuses it."""
         admitted = admit(obj, lenient=self.lenient).object
+        if kind := kind_of(admitted):
+            self._check_net(kind.read(admitted))
         return await self.cluster.create(resource_of(admitted, RESOURCES), admitted)
+
+    def _check_net(self, job: Job) -> None:
+        """Refuse a job that could only hang here, and say what will not work in others."""
+        problems = list(plugins.hindered(job, self.settings.net))
+        if errors := [problem for problem in problems if problem.severity == "error"]:
+            raise ManifestError(errors)
+        for problem in problems:
+            self.on_notice(str(problem))
 
 
 @asynccontextmanager
@@ -99,7 +118,7 @@ async def local_home(options: HomeOptions) -> AsyncIterator[LocalHome]:
             pulls=False,
             kubectl_image="trainwright",
             kubectl_command=(sys.executable, "-I", str(kubectl.__file__), "--deliver"),
-            shared_cores=True,
+            one_machine=True,
         )
         await stack.enter_async_context(isolation)
         environment = {**options.environment, **await way_out(isolation, stack)}
@@ -114,14 +133,16 @@ async def local_home(options: HomeOptions) -> AsyncIterator[LocalHome]:
         )
         kubelet = await stack.enter_async_context(Kubelet(cluster, isolation, node))
         cluster.serve_pods(kubelet)
-        loops = (
+        loops = [
             Operator(cluster, KINDS, settings, now=_now).run(),
             Scheduler(cluster).run(),
             GarbageCollector(cluster, RESOURCES).run(),
             PodOwner(cluster, (stateful_set.WORKLOAD, batch_job.WORKLOAD), now=_now).run(),
-        )
+        ]
+        if options.autoscale:
+            loops.append(Autoscaler(cluster, KINDS, _now, conduct=SCALING).run())
         await stack.enter_async_context(_running(*loops))
-        yield LocalHome(cluster, isolation.name, notice, options.run_dir, settings, options.lenient)
+        yield LocalHome(cluster, isolation.name, notice, options.run_dir, settings, options.lenient, options.on_notice)
 
 
 @asynccontextmanager

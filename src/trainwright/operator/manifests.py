@@ -11,7 +11,7 @@ from trainwright.core.objects import Object
 from trainwright.desired import KUBERNETES
 from trainwright.kinds import KINDS
 from trainwright.operator.crds import definitions
-from trainwright.operator.rights import REGISTER_RIGHTS, RIGHTS, rules
+from trainwright.operator.rights import REGISTER_RIGHTS, RIGHTS, SCALING_RIGHTS, rules
 from trainwright.operator.serve import SHUTDOWN_SECONDS
 
 NAME = "trainwright"
@@ -47,7 +47,8 @@ def operator_manifests(installation: Installation) -> Iterator[Object]:
     }
     yield _named("v1", "ServiceAccount", NAME, namespace)
     role = _named("rbac.authorization.k8s.io/v1", "ClusterRole", NAME)
-    yield {**role, "rules": rules((*RIGHTS, *REGISTER_RIGHTS) if installation.install_crds else RIGHTS)}
+    rights = (*RIGHTS, *SCALING_RIGHTS, *(REGISTER_RIGHTS if installation.install_crds else ()))
+    yield {**role, "rules": rules(rights)}
     yield {
         **_named("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", NAME),
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": NAME},

@@ -16,6 +16,8 @@ class Measures:
         self.start_seconds = Histogram(
             "trainwright_job_start_seconds", "From the creation of a job until all its pods are created.", "kind"
         )
+        self.resizes = Counter("trainwright_resizes_total", "Jobs made larger or smaller.", "kind", "direction")
+        self.plan_seconds = Histogram("trainwright_plan_seconds", "How long planning the sizes of all jobs took.")
 
     def called(self, verb: str, code: int) -> None:
         """Count a call of the API."""
@@ -31,5 +33,7 @@ class Measures:
             self.calls,
             self.jobs,
             self.start_seconds,
+            self.resizes,
+            self.plan_seconds,
         )
         return exposition(families)

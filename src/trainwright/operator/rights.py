@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from trainwright.core.objects import Object
-from trainwright.core.resources import EVENT, POD, ROLE, Resource
+from trainwright.core.resources import BATCH_JOB, EVENT, NODE, POD, ROLE, SERVICE_ACCOUNT, VOLUME_CLAIM, Resource
 from trainwright.kinds import KINDS, Kind
 
 CUSTOM_RESOURCE = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
@@ -32,8 +32,8 @@ class Right:
 _JOB = {
     "list": "find the jobs there are",
     "watch": "hear of jobs that come, change and go",
-    "delete": "remove a job whose `ttlSecondsAfterFinished` have passed",
 }
+_EXPIRED = "remove a job whose `ttlSecondsAfterFinished` have passed"
 _COMMAND = {
     "list": "find what jobs are told to do",
     "watch": "hear what they are told next",
@@ -47,6 +47,10 @@ _CHILD = {
     "get": "see whose an object is that holds a name we want",
 }
 _SUPPORT = {**_CHILD, "patch": "follow a job that was changed; undo changes made by hand"}
+_CLAIM = {verb: reason for verb, reason in _CHILD.items() if verb != "delete"}
+"""What has data in it is left as it is, and goes with its job."""
+_UNCHANGED = {POD: _CHILD, SERVICE_ACCOUNT: _CHILD, BATCH_JOB: _CHILD, VOLUME_CLAIM: _CLAIM}
+"""What is never changed once it is there: it has nothing to follow a job with, or must not."""
 _EVENT = {
     "create": "tell users what happened",
     "get": "see how often the same was told already",
@@ -65,14 +69,14 @@ def _needed(kinds: Iterable[Kind]) -> Iterator[Right]:
     children: dict[Resource, None] = {}
     for kind in kinds:
         group, plural = kind.resource.group, kind.resource.plural
-        yield from _of(kind.resource, _JOB)
+        yield from _of(kind.resource, {**_JOB, "delete": _EXPIRED} if kind.expires else _JOB)
         yield Right(group, f"{plural}/status", "patch", "write down how a job is")
         yield Right(group, f"{plural}/finalizers", "update", _OWN, called=False)
         if kind.commands:
             yield from _of(kind.commands, _COMMAND)
         children |= dict.fromkeys(kind.owned("labels"))
     for child in children:
-        yield from _of(child, _CHILD if child == POD else _SUPPORT)
+        yield from _of(child, _UNCHANGED.get(child, _SUPPORT))
     if ROLE in children:
         for verb in ("get", "create"):
             yield Right("", "pods/exec", verb, _HANDED_ON, called=False)
@@ -93,6 +97,17 @@ REGISTER_RIGHTS = (
     Right(CUSTOM_RESOURCE.group, CUSTOM_RESOURCE.plural, "create", "register a kind that is missing"),
 )
 """What it needs besides with --install-crds."""
+
+
+SCALING_RIGHTS = (
+    *_of(NODE, {"list": "know what the nodes offer", "watch": "hear of nodes that come, change and go"}),
+    *(
+        Right(kind.resource.group, kind.resource.plural, "patch", "write the size of a job that is elastic")
+        for kind in KINDS
+        if kind.resizable
+    ),
+)
+"""What it needs besides for its autoscaler, which also hears of all pods, as RIGHTS allow."""
 
 
 def rules(rights: Iterable[Right]) -> list[Object]:

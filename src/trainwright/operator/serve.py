@@ -1,4 +1,4 @@
-"""`tw operator`: the loop on a real cluster, with probes and metrics beside it, until a signal comes.
+"""`tw operator`: the loops on a real cluster, with probes and metrics beside them, until a signal comes.
 
 The first signal ends it in good order: no round begins any more, those under way are finished, but not for longer than
 `SHUTDOWN_SECONDS`. What is cut short then is taken up by the next operator. A second signal ends it at once.
@@ -7,15 +7,15 @@ The first signal ends it in good order: no round begins any more, those under wa
 import asyncio
 import gc
 import signal
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
 from trainwright.cluster.base import Cluster
 from trainwright.cluster.kubernetes import KubernetesCluster
-from trainwright.core.resources import POD
+from trainwright.core.resources import NODE, POD
 from trainwright.desired import KUBERNETES, Settings
 from trainwright.kinds import KINDS
 from trainwright.operator.crds import register
@@ -24,11 +24,14 @@ from trainwright.operator.log import logger
 from trainwright.operator.loop import Operator
 from trainwright.operator.measures import Measures
 from trainwright.operator.metrics import CONTENT_TYPE
-from trainwright.operator.views import PodView
+from trainwright.operator.scaling import Autoscaler, Conduct
+from trainwright.operator.views import NodeView, PodView
 
 SHUTDOWN_SECONDS = 20.0
 PATIENCE_SECONDS = 15.0
 """After so long without caches it is said what may be missing."""
+
+VIEWS = {POD: PodView, NODE: NodeView}
 
 log = logger(__name__)
 
@@ -46,13 +49,15 @@ class Options:
     port: int = 8080
     workers: int = 16
     settings: Settings = KUBERNETES
+    scaling: Conduct | None = field(default_factory=Conduct)
+    """How elastic jobs share what the nodes offer; None: they keep their sizes."""
 
 
 async def serve(options: Options) -> None:
     """Run the operator until SIGTERM or SIGINT."""
     _spare_the_collector()
     measures = Measures()
-    async with KubernetesCluster.from_config(options.kubeconfig, options.context, shapes={POD: PodView}) as cluster:
+    async with KubernetesCluster.from_config(options.kubeconfig, options.context, shapes=VIEWS) as cluster:
         cluster.rest.heard = measures.called
         operator = Operator(
             cluster,
@@ -66,7 +71,7 @@ async def serve(options: Options) -> None:
         async with serving(options.host, options.port, _routes(operator, measures, stopping)) as (host, port):
             log.info("serving probes and metrics", host=host, port=port)
             with _signals(stopping):
-                await until_stopped(_operate(cluster, operator, options), operator, stopping)
+                await until_stopped(_operate(cluster, operator, measures, options), operator, stopping)
     log.info("operator stopped")
 
 
@@ -76,14 +81,30 @@ def _spare_the_collector() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-async def _operate(cluster: Cluster, operator: Operator, options: Options) -> None:
+async def _operate(cluster: Cluster, operator: Operator, measures: Measures, options: Options) -> None:
     if options.install_crds:
         await register(cluster, KINDS)
     warning = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, _warn, operator)
     try:
-        await operator.run()
+        async with _scaling(cluster, measures, options):
+            await operator.run()
     finally:
         warning.cancel()
+
+
+@asynccontextmanager
+async def _scaling(cluster: Cluster, measures: Measures, options: Options) -> AsyncIterator[None]:
+    """Run the autoscaler beside the body, unless it is switched off."""
+    if options.scaling is None:
+        yield
+        return
+    scaler = Autoscaler(cluster, KINDS, conduct=options.scaling, namespace=options.namespace, measures=measures)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(scaler.run())
+        try:
+            yield
+        finally:
+            task.cancel()
 
 
 def _warn(operator: Operator) -> None:

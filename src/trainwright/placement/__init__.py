@@ -3,9 +3,9 @@
 Amounts are whole numbers, so that they add up exactly and fast: thousandths for cpu, units (bytes, devices) otherwise.
 """
 
-from trainwright.placement.amounts import Amounts, allocatable, amounts, minus, plus, pod_requests, show
+from trainwright.placement.amounts import Amounts, allocatable, amounts, minus, plus, pod_limits, pod_requests, show
 from trainwright.placement.fit import Claim, Shortfall, place
-from trainwright.placement.gangs import Pass, schedule
+from trainwright.placement.gangs import Pass, schedule, usable
 
 __all__ = [
     "Amounts",
@@ -17,7 +17,9 @@ __all__ = [
     "minus",
     "place",
     "plus",
+    "pod_limits",
     "pod_requests",
     "schedule",
     "show",
+    "usable",
 ]

@@ -44,6 +44,14 @@ def pod_requests(pod: Object) -> dict[str, int]:
     return {**plus(total, amounts(spec.get("overhead"))), "pods": 1}
 
 
+def pod_limits(pod: Object) -> dict[str, int]:
+    """Return how much a pod may come to use: limits, and requests where a container has none; nothing without any."""
+    containers = pod["spec"].get("containers") or ()
+    if not any((container.get("resources") or {}).get("limits") for container in containers):
+        return {}
+    return _sum(map(_container_limits, containers))
+
+
 def allocatable(node: Object) -> dict[str, int]:
     """Return what a node offers."""
     status = node.get("status") or {}
@@ -60,6 +68,11 @@ def show(name: str, value: int) -> str:
 def _container_requests(container: Object) -> dict[str, int]:
     resources = container.get("resources") or {}
     return {**amounts(resources.get("limits")), **amounts(resources.get("requests"))}
+
+
+def _container_limits(container: Object) -> dict[str, int]:
+    resources = container.get("resources") or {}
+    return {**amounts(resources.get("requests")), **amounts(resources.get("limits"))}
 
 
 def _sum(parts: Iterable[Amounts]) -> dict[str, int]:

@@ -39,7 +39,7 @@ class _Gang:
 def schedule(nodes: Iterable[Object], pods: Iterable[Object]) -> Pass:
     """Return who may start now and where, and why the others wait."""
     pods = list(pods)
-    offered = {node["metadata"]["name"]: allocatable(node) for node in nodes if _usable(node)}
+    offered = {node["metadata"]["name"]: allocatable(node) for node in nodes if usable(node)}
     free = _free(offered, pods)
     bindings: dict[str, str] = {}
     waits: dict[str, str] = {}
@@ -103,7 +103,8 @@ def _free(offered: Mapping[str, Amounts], pods: Iterable[Object]) -> dict[str, A
     return {name: minus(amounts, used.get(name, {})) for name, amounts in offered.items()}
 
 
-def _usable(node: Object) -> bool:
+def usable(node: Object) -> bool:
+    """Say whether a node takes pods at all: it is ready, and nobody has cordoned it."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
     return ready and not node.get("spec", {}).get("unschedulable")

@@ -17,7 +17,7 @@ from trainwright.cluster.kubernetes.watch import Watching
 from trainwright.cluster.queue import Backoff
 from trainwright.core.errors import BadRequest, Expired
 from trainwright.core.objects import Object, timestamp
-from trainwright.core.resources import POD, Resource
+from trainwright.core.resources import POD, SERVICE_ACCOUNT, Resource
 
 FIELD_MANAGER = "trainwright"
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
@@ -182,6 +182,12 @@ class KubernetesCluster:
         """Start a command inside a running pod."""
         query = [("command", word) for word in command]
         return await self._session("exec", namespace, pod, query, container, stdin=stdin, tty=tty)
+
+    async def issue_token(self, namespace: str, account: str, request: Object) -> Object:
+        """Return a TokenRequest answered: with a token of a service account."""
+        path = f"{path_of(SERVICE_ACCOUNT, namespace, account)}/token"
+        answer = await self.rest.answer("POST", path, body=request, repeatable=True)
+        return _read(answer.body)
 
     async def attach(
         self, namespace: str, pod: str, *, container: str = "", stdin: bool = False, tty: bool = False

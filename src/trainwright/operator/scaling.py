@@ -1,0 +1,244 @@
+"""The autoscaler on a cluster: watches nodes, pods and jobs, has sizes planned, and writes those that change.
+
+A round is run when something has changed that may matter, a moment later so that what belongs together is seen
+together. A size is written at the kind's size path and nowhere else, under the version of the job it was planned from:
+who has changed the job meanwhile wins, and the next round plans anew. The reason travels in the same write, as an
+annotation; event and history are told from it. Killed in between, the next autoscaler finds the annotation and tells
+them then: an event may be told twice, but no change is left without its reason.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from trainwright.api import scaling
+from trainwright.api.scaling import Scaling
+from trainwright.autoscaler import DEFAULT_POLICY, Plan, plan
+from trainwright.autoscaler import Change as Resize
+from trainwright.cluster.base import Change, Cluster
+from trainwright.cluster.events import Recorder
+from trainwright.cluster.informer import Informer
+from trainwright.core.actions import Emit
+from trainwright.core.errors import ClusterError, Conflict, NotFound
+from trainwright.core.names import SCALED_ANNOTATION
+from trainwright.core.objects import Object, at, key, nest, timestamp
+from trainwright.core.resources import AUTOSCALER, NODE, POD
+from trainwright.operator.log import logger
+from trainwright.operator.measures import Measures
+from trainwright.operator.stock import Known, Sight, Stock
+from trainwright.reconcile.kind import Kind
+
+AT_ONCE = 16
+"""So many jobs are resized at a time."""
+RETRY_SECONDS = 30.0
+"""After so long a round that failed is tried again, if nothing else calls for one."""
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """By which rules sizes are decided, and how quickly they follow what happens."""
+
+    policy: str = DEFAULT_POLICY
+    max_load: float = 1.0
+    """How much of what the nodes offer may be used before growth ends; above it jobs shrink."""
+    settle: float = 2.0
+    """Seconds from a change to the round that looks at it."""
+    rest: float = 30.0
+    """Seconds after a resize before the job may grow again; it may shrink at any time."""
+    without: Collection[str] = ()
+    """Kinds whose jobs keep their size."""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Autoscaler:
+    """Keeps the sizes of all elastic jobs as the policy wants them, while `run` runs."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        kinds: Iterable[Kind],
+        now: Callable[[], datetime] = _utc_now,
+        *,
+        conduct: Conduct | None = None,
+        namespace: str = "",
+        measures: Measures | None = None,
+    ) -> None:
+        kinds = tuple(kinds)
+        self._cluster = cluster
+        self._now = now
+        self._conduct = conduct or Conduct()
+        self._measures = measures or Measures()
+        self._events = Recorder(cluster, now)
+        self._stock = Stock(kinds, self._conduct.without, timedelta(seconds=self._conduct.rest), self._conduct.max_load)
+        self._changed = asyncio.Event()
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._told: dict[str, Scaling] = {}
+        """The last change told of each job, by uid: caches lag, and a definition may not keep the history."""
+        self._left: dict[str, str] = {}
+        """What was said of each job that is left alone, by uid."""
+        self._waiting: dict[str, str] = {}
+        """What was said of each job whose minimum is not met, by uid, as long as that is so."""
+        self._informers = (
+            *self._following(kinds, namespace),
+            self._follow(Informer(cluster, NODE, keep=_who), self._stock.node_changed),
+            self._follow(Informer(cluster, POD, keep=_who), self._stock.pod_changed),
+            self._follow(Informer(cluster, AUTOSCALER, namespace), self._stock.scaler_changed),
+        )
+
+    def _following(self, kinds: Iterable[Kind], namespace: str) -> Iterable[Informer]:
+        return (self._follow(Informer(self._cluster, kind.resource, namespace), self._job_changed) for kind in kinds)
+
+    def _follow(self, informer: Informer, note: Callable[[Change], bool]) -> Informer:
+        def changed(change: Change) -> None:
+            if note(change):
+                self._changed.set()
+
+        informer.subscribe(changed)
+        return informer
+
+    def _job_changed(self, change: Change) -> bool:
+        if change.type == "DELETED":
+            self._told.pop(change.object["metadata"]["uid"], None)
+            self._left.pop(change.object["metadata"]["uid"], None)
+        return self._stock.job_changed(change)
+
+    async def run(self) -> None:
+        """Look after all sizes until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._informers:
+                tasks.create_task(informer.run())
+            for informer in self._informers:
+                await informer.synced.wait()
+            log.info("autoscaler started", policy=self._conduct.policy)
+            wait: float | None = 0.0
+            while True:
+                await self._until_changed(wait)
+                wait = await self._round()
+
+    async def _until_changed(self, seconds: float | None) -> None:
+        """Wait for a change, but not for longer than so many seconds; then until what goes with it has happened."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        await asyncio.sleep(self._conduct.settle)
+        self._changed.clear()
+
+    async def _round(self) -> float | None:
+        """Run a round, and return after how many seconds to run the next one even if nothing changes."""
+        try:
+            again = await self.scale()
+        except ClusterError as error:
+            log.warning("scaling failed and is tried again", seconds=RETRY_SECONDS, error=error)
+            return RETRY_SECONDS
+        except Exception as error:  # noqa: BLE001 - the jobs are looked after all the same
+            log.error("scaling failed by a fault of ours", seconds=RETRY_SECONDS, trace=error)
+            return RETRY_SECONDS
+        return max(0.0, (again - self._now()).total_seconds()) if again else None
+
+    async def scale(self) -> datetime | None:
+        """Plan once and write what changes; return when to look again even if nothing changes."""
+        now = self._now()
+        sight = self._stock.look(now)
+        jobs = dict(self._stock.jobs())
+        for known in jobs.values():
+            if known.job.elastic is not None:
+                await self._catch_up(known)
+        if sight is None:
+            return None
+        planned = self._plan(sight)
+        await self._tell_waiting({job: (jobs[job].object, sentence) for job, sentence in planned.waiting.items()})
+        failures = await asyncio.gather(
+            *(self._resize(jobs[resize.job], resize, now) for resize in planned.changes), return_exceptions=True
+        )
+        for failure in failures:
+            if failure is not None:
+                raise failure
+        return sight.look_again
+
+    def _plan(self, sight: Sight) -> Plan:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        planned = plan(sight.cluster, sight.jobs, self._conduct.policy)
+        self._measures.plan_seconds.observe(loop.time() - began)
+        return planned
+
+    async def _tell_waiting(self, waiting: Mapping[str, tuple[Object, str]]) -> None:
+        """Say why the minimums of jobs are not met, once for as long as it stays the same."""
+        before = self._waiting
+        self._waiting = {job["metadata"]["uid"]: sentence for job, sentence in waiting.values()}
+        for job, sentence in waiting.values():
+            if before.get(job["metadata"]["uid"]) != sentence:
+                await self._events.emit(job, Emit("Waiting", sentence))
+
+    async def _resize(self, known: Known, resize: Resize, now: datetime) -> None:
+        """Write one new size together with its reason, and tell it."""
+        kind, meta = known.kind, known.object["metadata"]
+        entry = Scaling(timestamp(now), resize.before, resize.after, resize.reason)
+        patch = {
+            "metadata": {
+                "resourceVersion": meta["resourceVersion"],
+                "annotations": {SCALED_ANNOTATION: scaling.annotation(entry)},
+            },
+            **nest(kind.size_path, resize.after),
+        }
+        async with self._turns:
+            try:
+                job = await self._cluster.patch(kind.resource, meta["namespace"], meta["name"], patch)
+            except NotFound:
+                return
+            except Conflict:  # somebody changed the job, maybe in a way that calls for no round by itself
+                self._changed.set()
+                return
+            if at(job, kind.size_path) != resize.after:
+                await self._take_back(kind, job)
+                return
+            self._measures.resizes.add(kind.name, "up" if resize.after > resize.before else "down")
+            log.info("job resized", kind=kind.name, job=key(job), reason=resize.reason)
+            await self._tell(kind, job, entry)
+
+    async def _take_back(self, kind: Kind, job: Object) -> None:
+        """Leave a job alone whose size was not kept, and remove the reason of what has not happened."""
+        meta = job["metadata"]
+        self._stock.cannot_store(job)
+        self._changed.set()
+        nothing = {"metadata": {"annotations": {SCALED_ANNOTATION: None}}}
+        with suppress(NotFound):
+            await self._cluster.patch(kind.resource, meta["namespace"], meta["name"], nothing)
+
+    async def _catch_up(self, known: Known) -> None:
+        """Tell what was done before we were killed, and say once why a job is left alone."""
+        job = known.object
+        last = scaling.last(job)
+        if last is not None and last not in scaling.history(job.get("status")):
+            await self._tell(known.kind, job, last)
+        uid = job["metadata"]["uid"]
+        if known.aside and self._left.get(uid) != known.aside:
+            self._left[uid] = known.aside
+            await self._events.emit(job, Emit("NotScaled", f"the autoscaler leaves its size alone: {known.aside}"))
+
+    async def _tell(self, kind: Kind, job: Object, entry: Scaling) -> None:
+        """Tell a change as an event and in the history; nobody else writes the history, so no version is asked for."""
+        meta = job["metadata"]
+        if self._told.get(meta["uid"]) == entry:
+            return
+        await self._events.emit(job, Emit("Scaled", entry.reason or ""))
+        history = {scaling.HISTORY: scaling.lengthened(job.get("status"), entry)}
+        with suppress(NotFound):
+            await self._cluster.patch(
+                kind.resource, meta["namespace"], meta["name"], {"status": history}, subresource="status"
+            )
+        self._told[meta["uid"]] = entry
+
+
+def _who(obj: Object) -> Object:
+    """Return what a cache must keep of an object that was counted: by which it knows it again."""
+    meta = obj["metadata"]
+    kept = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in meta}
+    return {"metadata": kept}
