@@ -5,6 +5,7 @@ Adding a row somewhere makes one of these fail until the rest of the promise is 
 
 import importlib
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +77,12 @@ class TestEveryFramework:
         used |= {need for framework in used for need in FRAMEWORKS[framework].needs}
 
         assert name in used, f"no example uses the framework {name}: put one into examples/"
+
+    def test_is_kept_apart_from_the_others(self, name):
+        contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+        (apart,) = [each["modules"] for each in contracts if each["type"] == "independence"]
+
+        assert FRAMEWORKS[name].wire.__module__ in apart, f"{name} may import others: name it in pyproject.toml"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainwright.cli.yaml_text import Writer, documents
@@ -71,6 +71,7 @@ def test_an_object_is_written_as_pyyaml_writes_it(obj):
     assert Writer().document(obj) == by_pyyaml(obj)
 
 
+@settings(max_examples=40)
 @given(st.lists(OBJECTS, min_size=1, max_size=3), PARTS)
 def test_objects_that_share_parts_are_written_as_if_they_did_not(objects, shared):
     sharing = [{**obj, "shared": shared, "deeper": [{"shared": shared}], "itself": obj} for obj in (*objects, *objects)]

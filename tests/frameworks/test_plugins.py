@@ -1,5 +1,7 @@
 """Plugins of a Volcano Job: what each replica is told, what admission adds and refuses, what a plugin implies."""
 
+from dataclasses import dataclass
+
 import pytest
 from tests.frameworks.volcano import job, manifest
 
@@ -14,7 +16,7 @@ def wired(made, replica: str) -> frameworks.Wired:
 
 
 def env(made, replica: str) -> dict[str, str]:
-    return {name: entry.value for name, (entry, _) in wired(made, replica).env.items()}
+    return {name: each.entry.value for name, each in wired(made, replica).env.items()}
 
 
 def data(made, name: str) -> dict[str, str]:
@@ -188,3 +190,41 @@ def test_a_master_of_mpi_is_started_again_unless_the_user_says_otherwise():
 )
 def test_flags_are_written_as_go_takes_them(words, port):
     assert wired(job("master:1", pytorch=words), "master-0").ports["pytorchjob-port"] == (port, "pytorch")
+
+
+@dataclass(frozen=True)
+class Nameless(HostNames):
+    """A net where pods have no names of their own."""
+
+    names: bool = False
+
+
+@pytest.mark.parametrize(
+    ("asked", "tasks", "said"),
+    [
+        pytest.param("tensorflow", "worker:2", [], id="what is wired by ports alone works"),
+        pytest.param(
+            "ray",
+            "head:1 worker:1",
+            ["error spec.plugins.ray: the nodes of a Ray cluster listen on addresses of their own"],
+            id="a cluster of Ray is refused",
+        ),
+        pytest.param(
+            "mpi",
+            "master:1 worker:1",
+            [
+                "error spec.plugins.mpi: mpirun reaches the workers by host names of their own",
+                "warning spec.plugins.ssh: keys are only given to pods with files and addresses of their own",
+            ],
+            id="mpi is refused, and ssh says what it cannot do",
+        ),
+    ],
+)
+def test_where_pods_have_no_names(asked, tasks, said):
+    made = job(tasks, **{asked: []})
+
+    found = sorted(f"{problem.severity} {problem}" for problem in plugins.hindered(made, Nameless()))
+
+    end = ", which isolation ports does not give them; use --isolation net"
+    assert found == [f"{words}{end}" for words in said]
+    assert not list(plugins.hindered(made, HostNames()))

@@ -18,7 +18,7 @@ class Loopback:
 def env(job: Job, replica: str, net=None) -> dict[str, str]:
     name, index = replica.split("-")
     wired = frameworks.wire(job, Replica(name, int(index)), net or HostNames())
-    return {key: entry.value for key, (entry, _) in wired.env.items()}
+    return {key: each.entry.value for key, each in wired.env.items()}
 
 
 def test_a_master_and_its_workers_know_each_other():
@@ -106,7 +106,7 @@ def test_a_home_without_names_says_where_the_master_is_and_nobody_waits():
 
     assert env(job, "Worker-0", Loopback())["MASTER_ADDR"] == "127.0.0.1"
     assert env(job, "Worker-0", Loopback())["MASTER_PORT"] == "20000"
-    assert wired.wait_for == ()
+    assert not wired.wait_for
 
 
 def test_the_port_is_that_of_the_template():

@@ -245,6 +245,7 @@ async def test_life(life):
     assert len(world.launchers) == life.launchers
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.says)
 async def test_killed_after_every_call_it_comes_to_the_same_end(life):
     undisturbed = MpiWorld(life.job)

@@ -12,6 +12,9 @@ from trainwright.autoscaler.base import NOWHERE, Ask, Change, Cluster, ElasticJo
 from trainwright.autoscaler.room import NO_NODE, Needs, Room, Shape, fits, slots, subtract
 from trainwright.placement import Amounts, show
 
+SMALL = Fraction(3, 4)
+"""A node is small if it offers less than this share of what nodes offer on average."""
+
 
 class Row:
     """One job in a draft."""
@@ -126,6 +129,18 @@ class Draft:
         """Return what pods of a shape ask for, as a user would write it."""
         names = tuple(self._resources)
         return ", ".join(f"{names[resource]} {show(names[resource], amount)}" for resource, amount in shape.needs)
+
+    def larger_nodes(self, shape: Shape) -> set[int]:
+        """Return the nodes that are not small for pods of a shape; none if all are alike."""
+        if not shape.needs:
+            return set()
+        name = tuple(self._resources)[shape.scarcest[0]]
+        offers = {number: node.offers.get(name, 0) for number, node in enumerate(self.room.nodes)}
+        having = [offered for offered in offers.values() if offered > 0]
+        least = SMALL * sum(having) / max(1, len(having))
+        if all(offered >= least for offered in having):
+            return set()
+        return {number for number, offered in offers.items() if offered >= least}
 
     def ranked(self) -> list[Row]:
         """Return the rows in the order that decides between equally fulfilled jobs; each knows its place in it."""

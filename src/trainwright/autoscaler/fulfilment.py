@@ -6,7 +6,8 @@ The policy takes these steps, each of which sees what the ones before it have pl
    from the most fulfilled;
 2. above the load that is allowed, the most fulfilled shrink;
 3. free room goes to the least fulfilled, a unit at a time;
-4. who got none of it now, and is further behind than one unit, gets room made by those ahead.
+4. who got none of it now, and is further behind than one unit, gets room made by those ahead; while pods are stopping,
+   places on small nodes leave a round later than those on larger ones, if there are enough of these.
 
 A job moves in one direction per round. In step 4 those who give stay at least as fulfilled as the one who gets, so that
 scores only ever become more even, and the steps end. Room that is still held by pods that are stopping is planned for
@@ -26,6 +27,8 @@ WINDOW = 16
 """How many of the most fulfilled are compared when it matters where room is made."""
 EFFORT = 64
 """How many units may have to leave together so that one job catches up by one."""
+WORTH = 12
+"""How many places on larger nodes make it worth while that those on small nodes leave a round later."""
 FINEST = 4096
 """In how many steps a job grows at most: with a wider range, a step is more than one unit."""
 
@@ -357,12 +360,43 @@ def _settle(row: Row, units: int, *, now: bool) -> bool:
 
 
 def _even_out(draft: Draft) -> None:
-    """Let those ahead make room for those behind, as long as nobody falls behind whom they make room for."""
-    behind = [row for row in draft.rows if _may_grow(row) and row.granted <= max(row.job.size, row.low)]
-    ahead = [row for row in draft.rows if row.gives]
-    if not behind or not ahead or min(map(_after_gain, behind)) > max(map(_after_loss, ahead)):
+    """Let those ahead make room for those behind, as long as nobody falls behind whom they make room for.
+
+    Pods are stopping while jobs keep coming. Their fixed pods take whatever is free first, and the scheduler prefers
+    small nodes, where a fixed pod beside a unit wastes most. So places on larger nodes become free first.
+    """
+    if draft.room.stopping and _hand_over_larger(draft) >= WORTH:
         return
-    donors = _Donors(draft.ranked(), _after_loss)
+    _make_way(draft)
+
+
+def _hand_over_larger(draft: Draft) -> int:
+    """Let those ahead hand over places that are not on small nodes, as far as units ask for the same; count them."""
+    behind, ahead = _apart(draft)
+    larger = {shape: draft.larger_nodes(shape) for shape in {row.shape for row in behind}}
+    alike = {shape: _Donors(rows, _after_loss) for shape, rows in _by_shape(ahead).items() if larger.get(shape)}
+    heap = [(_after_gain(row), row.rank, row) for row in behind if row.shape in alike]
+    heapify(heap)
+    given = 0
+    while heap:
+        gain, _, row = heap[0]
+        donors = alike[row.shape]
+        while (giver := donors.top()) and draft.last(giver) not in larger[row.shape]:
+            donors.pop()  # it keeps this place for now, and those below it with it
+        if not _swap(draft, donors, row, gain):
+            heappop(heap)
+            continue
+        given += 1
+        _file_again(heap, row)
+    return given
+
+
+def _make_way(draft: Draft) -> None:
+    """Let those ahead give up places, wherever they are, for those behind."""
+    behind, ahead = _apart(draft)
+    if not behind:
+        return
+    donors = _Donors(draft.rows, _after_loss)
     alike = {shape: _Donors(rows, _after_loss) for shape, rows in _by_shape(ahead).items()}
     heap = [(_after_gain(row), row.rank, row) for row in behind]
     heapify(heap)
@@ -379,10 +413,25 @@ def _even_out(draft: Draft) -> None:
             stuck.add(row.shape)
             heappop(heap)
             continue
-        if row.size < row.cap:
-            heapreplace(heap, (_after_gain(row), row.rank, row))
-        else:
-            heappop(heap)
+        _file_again(heap, row)
+
+
+def _apart(draft: Draft) -> tuple[list[Row], list[Row]]:
+    """Return those behind and those ahead; nobody if a unit from the first to the last would make nothing more even."""
+    behind = [row for row in draft.rows if _may_grow(row) and row.granted <= max(row.job.size, row.low)]
+    ahead = [row for row in draft.rows if row.gives]
+    if not behind or not ahead or min(map(_after_gain, behind)) > max(map(_after_loss, ahead)):
+        return [], []
+    draft.ranked()
+    return behind, ahead
+
+
+def _file_again(heap: list[tuple[float, int, Row]], row: Row) -> None:
+    """Put the first of a heap where it belongs with one unit more, or leave it out if it may have no more."""
+    if row.size < row.cap:
+        heapreplace(heap, (_after_gain(row), row.rank, row))
+    else:
+        heappop(heap)
 
 
 def _by_shape(rows: Iterable[Row]) -> dict[Shape, list[Row]]:

@@ -33,8 +33,8 @@ class Settings:
     """The image that brings kubectl into a launcher's pod."""
     kubectl_command: tuple[str, ...] = ()
     """How it does so; nothing: as the image itself does."""
-    shared_cores: bool = False
-    """All pods share the cores of one machine."""
+    one_machine: bool = False
+    """All pods share one machine: its cores, and its folder for temporary files."""
 
 
 KUBERNETES = Settings(
@@ -42,6 +42,8 @@ KUBERNETES = Settings(
     f"trainwright:{__version__}",
     ("python", "-m", "trainwright.inpod.wait_for"),
     {"requests": {"cpu": "50m", "memory": "16Mi"}, "limits": {"cpu": "100m", "memory": "64Mi"}},
+    kubectl_image=f"trainwright:{__version__}",
+    kubectl_command=("sh", "-c", 'cp "$(command -v kubectl)" "$TARGET_DIR/kubectl"'),
 )
 """The objects as a cluster gets them, which is also what `tw render` shows."""
 
@@ -64,7 +66,9 @@ class WantedPod:
     name: str
     role: str
     index: int
-    make: Callable[[], "BuiltPod"]
+    make: Callable[[], Object]
+    explained: Callable[[], "BuiltPod"]
+    """Makes it with the reasons, which few ask for and which take longer than the pod."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ def render(desired: Desired) -> Iterator[Object]:
     """Yield every object a job would create, in creation order."""
     yield from (each.object for each in desired.support)
     for pod in desired.pods:
-        yield pod.make().object
+        yield pod.make()
 
 
 def explain(desired: Desired, role: str = "") -> Iterator[Injection]:
@@ -101,4 +105,4 @@ def explain(desired: Desired, role: str = "") -> Iterator[Injection]:
         yield from desired.notes
     for pod in (*desired.pods, *desired.indirect):
         if not role or pod.role.lower() == role.lower():
-            yield from pod.make().injections
+            yield from pod.explained().injections

@@ -1,6 +1,6 @@
 """The PodGroup by which Volcano's scheduler knows how many pods of a job must fit together, and what they need."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -10,8 +10,10 @@ from trainwright.core.names import PARTITION_LABEL, TASK_LABEL
 from trainwright.core.objects import Object, at
 from trainwright.core.resources import POD_GROUP
 from trainwright.desired import support
+from trainwright.placement.amounts import plus, pod_requests
 
 ANNOTATION = "scheduling.k8s.io/group-name"
+_CONTAINERS = ("containers", "initContainers")
 
 
 def name(job: Job) -> str:
@@ -57,16 +59,24 @@ def _sub_groups(tasks: Any) -> Iterator[Object]:
 
 def _resources(job: Job, minimum: int) -> dict[str, str]:
     """Return what the pods that must fit together need, in the words of a quota."""
-    total: dict[str, Decimal] = {}
+    total: dict[str, int] = {}
     for role, count in _first(job, minimum):
-        for key, amount in _usage(role).items():
-            total[key] = total.get(key, Decimal(0)) + count * amount
-    pods = {"pods": Decimal(minimum), "count/pods": Decimal(minimum)}
-    return {key: quantity.show(amount, binary="memory" in key) for key, amount in {**total, **pods}.items()}
+        total = plus(total, {key: count * amount for key, amount in _usage(role).items()})
+    total = {**total, "pods": minimum, "count/pods": minimum}
+    return {key: _written(key.removeprefix("requests.").removeprefix("limits."), total[key]) for key in total}
+
+
+def _written(resource: str, amount: int) -> str:
+    if resource == "cpu":
+        return quantity.exact(Decimal(amount) / 1000)
+    return quantity.exact(Decimal(amount), binary=resource in ("memory", "ephemeral-storage"))
 
 
 def _first(job: Job, minimum: int) -> Iterator[tuple[Role, int]]:
-    """Yield how many replicas of each role count: what each role needs, then others in their order."""
+    """Yield how many replicas of each role count: what each role needs, then others, both in the manifest's order.
+
+    What a priority class is worth is not known here, so no role goes before another because of its class.
+    """
     needs = {role.name: min(role.needed, role.replicas) for role in job.roles}
     if minimum < sum(needs.values()):
         needs = dict.fromkeys(needs, 0)
@@ -77,14 +87,21 @@ def _first(job: Job, minimum: int) -> Iterator[tuple[Role, int]]:
         yield role, needs[role.name] + more
 
 
-def _usage(role: Role) -> dict[str, Decimal]:
-    usage: dict[str, Decimal] = {}
-    for container in at(role.template, ("spec", "containers"), []) or ():
-        limits: Mapping[str, Any] = at(container, ("resources", "limits"), {}) or {}
-        requests = {**limits, **(at(container, ("resources", "requests"), {}) or {})}
-        named = [(key, requests[key]) for key in requests]
-        named += [(f"requests.{key}", requests[key]) for key in requests]
-        named += [(f"limits.{key}", limits[key]) for key in limits if "/" not in key]
-        for key, amount in named:
-            usage[key] = usage.get(key, Decimal(0)) + quantity.parse(amount)
-    return usage
+def _usage(role: Role) -> dict[str, int]:
+    """Return what one pod counts for: requests under two names, and limits of what is no device."""
+    spec: Object = role.template.get("spec") or {}
+    requests, limits = _asks(spec), _asks({**spec, **{part: _limits(spec.get(part)) for part in _CONTAINERS}})
+    return {
+        **{key: requests[key] for key in sorted(requests)},
+        **{f"requests.{key}": requests[key] for key in sorted(requests)},
+        **{f"limits.{key}": limits[key] for key in sorted(limits) if "/" not in key},
+    }
+
+
+def _asks(spec: Object) -> dict[str, int]:
+    return {key: amount for key, amount in pod_requests({"spec": spec}).items() if key != "pods"}
+
+
+def _limits(containers: Sequence[Object] | None) -> list[Object]:
+    """Return containers that ask for nothing but their limits."""
+    return [{**each, "resources": {"limits": at(each, ("resources", "limits"))}} for each in containers or ()]

@@ -6,7 +6,7 @@ thousand of them cost little more than their names.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cached_property, partial
 from typing import Any
 
 from trainwright import frameworks
@@ -21,6 +21,12 @@ OPERATOR = "operator"
 RUN_POLICY = "run policy"
 JOB = "job"
 _KEPT = "user: kept their value"
+_NONE: Mapping[str, str] = {}
+_LABEL_REASONS = {
+    names.JOB_LABEL: "the job this pod belongs to",
+    names.VERSION_LABEL: "how often the job had been restarted as a whole when the pod was made",
+    names.GANG_LABEL: "pods of one gang start together or not at all",
+}
 
 
 def _nothing(*_: object) -> Mapping[str, str]:
@@ -44,16 +50,44 @@ class Shape:
     """Every pod has a host name that resolves; else only if a framework asks for it."""
 
 
+@dataclass(frozen=True)
+class Mould:
+    """What all pods of a job are made from."""
+
+    job: Job
+    shape: Shape
+    settings: Settings
+    version: int
+    gang: str
+    """How many pods must fit before any starts."""
+
+    @cached_property
+    def wire(self) -> frameworks.Wire:
+        """Return what wires a replica."""
+        return frameworks.prepare(self.job, self.settings.net)
+
+    @cached_property
+    def owners(self) -> list[Object]:
+        """Return whom a pod belongs to."""
+        return [owner_reference(self.job.object)]
+
+    @cached_property
+    def mounts(self) -> tuple[tuple[Mount, str], ...]:
+        """Return the volumes of the job as a whole."""
+        return tuple((mount, JOB) for mount in self.shape.mounts(self.job))
+
+
 def wanted(job: Job, shape: Shape, settings: Settings, version: int) -> tuple[WantedPod, ...]:
     """Return the pods a job should have, role by role and index by index, each ready to be built."""
-    gang = str(gang_minimum(job))
-    prepared = cache(partial(frameworks.prepare, job, settings.net))  # nothing is worked out while no pod is missing
-
-    def make(role: Role, index: int) -> BuiltPod:
-        return build(job, role, index, shape, settings, version, gang, prepared())
-
+    mould = Mould(job, shape, settings, version, str(gang_minimum(job)))  # works nothing out while no pod is missing
     return tuple(
-        WantedPod(names.pod(job.name, role.name, index), role.name, index, partial(make, role, index))
+        WantedPod(
+            names.pod(job.name, role.name, index),
+            role.name,
+            index,
+            partial(build, mould, role, index),
+            partial(explained, mould, role, index),
+        )
         for role in job.roles
         for index in range(role.replicas)
     )
@@ -74,129 +108,140 @@ def main_container(containers: Sequence[Object], name: str) -> int:
     return next((place for place, each in enumerate(containers) if each.get("name") == name), 0)
 
 
-def build(
-    job: Job,
-    role: Role,
-    index: int,
-    shape: Shape,
-    settings: Settings,
-    version: int,
-    gang: str,
-    wire: frameworks.Wire | None = None,
-) -> BuiltPod:
-    """Return one replica's pod and the reasons for all that its template does not say."""
-    name = names.pod(job.name, role.name, index)
-    wired = (wire or frameworks.prepare(job, settings.net))(Replica(role.name, index))
-    notes = _Notes(name)
-    template_meta: Object = role.template.get("metadata") or {}
-    metadata = {
-        **{key: value for key, value in template_meta.items() if key in ("finalizers",)},
-        "name": name,
-        "namespace": job.namespace,
-        "labels": {**(template_meta.get("labels") or {}), **_labels(job, role, index, shape, version, notes)},
-        "annotations": _annotations(job, role, index, shape, version, gang, wired, notes),
-        "ownerReferences": [owner_reference(job.object)],
-    }
-    notes.add("metadata.ownerReferences", f"{job.resource.kind}/{job.name}", OPERATOR, "the pod goes when the job goes")
-    return BuiltPod(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": metadata,
-            "spec": _spec(job, role, name, shape, settings, wired, notes),
-        },
-        tuple(notes.rows),
-    )
+class _Notes:
+    """Forgets the reasons, which mostly nobody asks for. A path comes in pieces, because joining them takes time."""
+
+    def add(self, path: str, key: str, value: str, source: str, reason: str) -> None:
+        """Take note of a field that is set: the item `key` of `path`, or `path` itself."""
+
+    def all(
+        self, path: str, values: Mapping[str, str], source: str, reason: str, others: Mapping[str, str] = _NONE
+    ) -> None:
+        """Take note of all items of `path`, each for the same reason but for `others`."""
+
+    def variables(self, path: str, told: Mapping[str, frameworks.Variable], own: Mapping[str, Object]) -> None:
+        """Take note of the variables that a container is told, or keeps because they are the user's own."""
+
+    def kept(self, path: str, key: str, value: str, instead_of: str, source: str) -> None:
+        """Take note of a field that is left as the user has set it."""
 
 
-def _labels(job: Job, role: Role, index: int, shape: Shape, version: int, notes: "_Notes") -> dict[str, str]:
-    labels = {**shape.labels(job, role, index), names.JOB_LABEL: job.name, names.VERSION_LABEL: str(version)}
-    labels[names.GANG_LABEL] = job.name
-    for key, value in labels.items():
-        why = _LABEL_REASONS.get(key, "selectors and tools find the pod by it")
-        notes.add(f"metadata.labels[{key}]", value, OPERATOR, why)
-    return labels
-
-
-def _annotations(
-    job: Job, role: Role, index: int, shape: Shape, version: int, gang: str, wired: frameworks.Wired, notes: "_Notes"
-) -> dict[str, str]:
-    own: Object = (role.template.get("metadata") or {}).get("annotations") or {}
-    added = {**shape.annotations(job, role, index, version)}
-    for key, value in added.items():
-        notes.add(f"metadata.annotations[{key}]", value, OPERATOR, "tools look for it on the pod")
-    for key, (entry, source) in wired.annotations.items():
-        if key in own:
-            notes.kept(f"metadata.annotations[{key}]", own[key], entry.value, source)
-            continue
-        added[key] = entry.value
-        notes.add(f"metadata.annotations[{key}]", entry.value, source, entry.why)
-    path = f"metadata.annotations[{names.GANG_MIN_ANNOTATION}]"
-    notes.add(path, gang, RUN_POLICY, "so many pods must fit before any starts")
-    return {**own, **added, names.GANG_MIN_ANNOTATION: gang}
-
-
-_LABEL_REASONS = {
-    names.JOB_LABEL: "the job this pod belongs to",
-    names.VERSION_LABEL: "how often the job had been restarted as a whole when the pod was made",
-    names.GANG_LABEL: "pods of one gang start together or not at all",
-}
+_FORGOTTEN = _Notes()
 
 
 @dataclass
-class _Notes:
+class _Written(_Notes):
     """Collects the rows of one pod while it is built."""
 
     pod: str
     rows: list[Injection] = field(default_factory=list)
 
-    def add(self, path: str, value: str, source: str, reason: str) -> None:
-        self.rows.append(Injection(self.pod, path, value, source, reason))
+    def add(self, path: str, key: str, value: str, source: str, reason: str) -> None:
+        self.rows.append(Injection(self.pod, f"{path}[{key}]" if key else path, value, source, reason))
 
-    def kept(self, path: str, value: str, instead_of: str, source: str) -> None:
-        self.add(path, value, USER, f"{_KEPT} ({source} would set {instead_of})")
+    def all(
+        self, path: str, values: Mapping[str, str], source: str, reason: str, others: Mapping[str, str] = _NONE
+    ) -> None:
+        for key, value in values.items():
+            self.add(path, key, value, source, others.get(key, reason))
+
+    def variables(self, path: str, told: Mapping[str, frameworks.Variable], own: Mapping[str, Object]) -> None:
+        for name, (entry, source, _) in told.items():
+            if name in own:
+                self.kept(path, name, _shown(own[name]), entry.value, source)
+            else:
+                self.add(path, name, entry.value, source, entry.why)
+
+    def kept(self, path: str, key: str, value: str, instead_of: str, source: str) -> None:
+        self.add(path, key, value, USER, f"{_KEPT} ({source} would set {instead_of})")
 
 
-def _spec(
-    job: Job, role: Role, name: str, shape: Shape, settings: Settings, wired: frameworks.Wired, notes: _Notes
-) -> Object:
+def explained(mould: Mould, role: Role, index: int) -> BuiltPod:
+    """Return one replica's pod and the reasons for all that its template does not say."""
+    notes = _Written(names.pod(mould.job.name, role.name, index))
+    return BuiltPod(build(mould, role, index, notes), tuple(notes.rows))
+
+
+def build(mould: Mould, role: Role, index: int, notes: _Notes = _FORGOTTEN) -> Object:
+    """Return one replica's pod; `notes` are told why each part is there that its template does not have."""
+    job = mould.job
+    wired = mould.wire(Replica(role.name, index))
+    template_meta: Object = role.template.get("metadata") or {}
+    metadata = {
+        **{key: value for key, value in template_meta.items() if key in ("finalizers",)},
+        "name": names.pod(job.name, role.name, index),
+        "namespace": job.namespace,
+        "labels": {**(template_meta.get("labels") or {}), **_labels(mould, role, index, notes)},
+        "annotations": _annotations(mould, role, index, wired, notes),
+        "ownerReferences": mould.owners,
+    }
+    owner = f"{job.resource.kind}/{job.name}"
+    notes.add("metadata.ownerReferences", "", owner, OPERATOR, "the pod goes when the job goes")
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _spec(mould, role, index, wired, notes)}
+
+
+def _labels(mould: Mould, role: Role, index: int, notes: _Notes) -> dict[str, str]:
+    labels = {
+        **mould.shape.labels(mould.job, role, index),
+        names.JOB_LABEL: mould.job.name,
+        names.VERSION_LABEL: str(mould.version),
+        names.GANG_LABEL: mould.job.name,
+    }
+    notes.all("metadata.labels", labels, OPERATOR, "selectors and tools find the pod by it", _LABEL_REASONS)
+    return labels
+
+
+def _annotations(mould: Mould, role: Role, index: int, wired: frameworks.Wired, notes: _Notes) -> dict[str, str]:
+    path = "metadata.annotations"
+    own: Object = (role.template.get("metadata") or {}).get("annotations") or {}
+    added = {**mould.shape.annotations(mould.job, role, index, mould.version)}
+    notes.all(path, added, OPERATOR, "tools look for it on the pod")
+    for key, (entry, source) in wired.annotations.items():
+        if key in own:
+            notes.kept(path, key, own[key], entry.value, source)
+            continue
+        added[key] = entry.value
+        notes.add(path, key, entry.value, source, entry.why)
+    notes.add(path, names.GANG_MIN_ANNOTATION, mould.gang, RUN_POLICY, "so many pods must fit before any starts")
+    return {**own, **added, names.GANG_MIN_ANNOTATION: mould.gang}
+
+
+def _spec(mould: Mould, role: Role, index: int, wired: frameworks.Wired, notes: _Notes) -> Object:
     template: Object = role.template.get("spec") or {}
     spec: Object = {**template}
-    for key, value, source, reason in _from_job(job, role, name, shape, settings, wired):
+    for key, value, source, reason in _from_job(mould, role, index, wired):
         if template.get(key):
-            notes.kept(f"spec.{key}", str(template[key]), value, source)
+            notes.kept(f"spec.{key}", "", str(template[key]), value, source)
         else:
             spec[key] = value
-            notes.add(f"spec.{key}", value, source, reason)
+            notes.add(f"spec.{key}", "", value, source, reason)
     spec["restartPolicy"] = restart = "Never" if role.restart_policy == "ExitCode" else role.restart_policy
-    notes.add("spec.restartPolicy", restart, RUN_POLICY, _restart_reason(role, template))
+    notes.add("spec.restartPolicy", "", restart, RUN_POLICY, _restart_reason(role, template))
     containers: Sequence[Object] = template.get("containers") or ()
-    main = main_container(containers, shape.container)
-    own = [(mount, JOB) for mount in shape.mounts(job)]
+    main = main_container(containers, mould.shape.container)
     spec["containers"] = [
-        _container(each, wired, notes, f"spec.containers[{each.get('name', '')}]", own, is_main=place == main)
+        _container(each, wired, notes, f"spec.containers[{each.get('name', '')}]", mould.mounts, is_main=place == main)
         for place, each in enumerate(containers)
     ]
     steps: Sequence[Object] = template.get("initContainers") or ()
     if wired.in_steps and steps:
         few = _of_steps(wired)
         steps = [_container(each, few, notes, f"spec.initContainers[{each.get('name', '')}]", ()) for each in steps]
-    waits = [_step(wait, source, template, settings, notes) for wait, source in wired.wait_for]
+    waits = [_step(wait, source, template, mould.settings, notes) for wait, source in wired.wait_for]
     if steps or any(waits):
         spec["initContainers"] = [*steps, *filter(None, waits)]
-    _add_volumes(spec, [mount for mount, _ in (*own, *wired.mounts)], notes)
+    _add_volumes(spec, [mount for mount, _ in (*mould.mounts, *wired.mounts)], notes)
     return spec
 
 
-def _from_job(
-    job: Job, role: Role, name: str, shape: Shape, settings: Settings, wired: frameworks.Wired
-) -> Iterator[tuple[str, str, str, str]]:
+def _from_job(mould: Mould, role: Role, index: int, wired: frameworks.Wired) -> Iterator[tuple[str, str, str, str]]:
     """Yield what a pod gets where its template says nothing: the field, its value, the source and the reason."""
-    if shape.named or wired.named_by:
-        source = OPERATOR if shape.named else wired.named_by
+    job = mould.job
+    if mould.shape.named or wired.named_by:
+        source, name = OPERATOR if mould.shape.named else wired.named_by, names.pod(job.name, role.name, index)
         yield "hostname", name, source, "peers and torch's own host detection know the pod by its name"
         yield "subdomain", job.name, source, "with the job's Service, <hostname>.<subdomain> resolves"
-    for key, value in shape.spec(job, role, settings).items():
+    for key, value in mould.shape.spec(job, role, mould.settings).items():
         yield key, value, JOB, f"the job's {key}"
 
 
@@ -204,9 +249,9 @@ def _of_steps(wired: frameworks.Wired) -> frameworks.Wired:
     """Return that part of the wiring which init containers of the user get as well."""
     return replace(
         wired,
-        env={name: each for name, each in wired.env.items() if each[1] in wired.in_steps},
+        env={name: each for name, each in wired.env.items() if each.source in wired.in_steps},
         ports={name: each for name, each in wired.ports.items() if each[1] in wired.in_steps},
-        mounts=tuple(each for each in wired.mounts if each[1] in wired.in_steps),
+        mounts=[each for each in wired.mounts if each[1] in wired.in_steps],
         commands={},
     )
 
@@ -218,7 +263,7 @@ def _add_volumes(spec: Object, mounts: Sequence[Mount], notes: _Notes) -> None:
         name = mount.volume["name"]
         if name not in volumes:
             volumes[name] = mount.volume
-            notes.add(f"spec.volumes[{name}]", _kind_of(mount.volume), OPERATOR, mount.why)
+            notes.add("spec.volumes", name, _kind_of(mount.volume), OPERATOR, mount.why)
     if mounts:
         spec["volumes"] = [*volumes.values()]
 
@@ -254,37 +299,28 @@ def _container(
     if container.get("name") in wired.commands:
         command, why, source = wired.commands[container["name"]]
         changed["command"] = [*command]
-        notes.add(f"{path}.command", " ".join(command), source, why)
+        notes.add(f"{path}.command", "", " ".join(command), source, why)
     return changed
 
 
 def _environment(container: Object, wired: frameworks.Wired, notes: _Notes, path: str) -> list[Object]:
-    own = {each.get("name"): each for each in container.get("env") or ()}
-    added: list[Object] = []
-    for name, (entry, source) in wired.env.items():
-        if name in own:
-            notes.kept(f"{path}.env[{name}]", _shown(own[name]), entry.value, source)
-            continue
-        added.append({"name": name, "value": entry.value} if entry.source is None else _read(name, entry.source))
-        notes.add(f"{path}.env[{name}]", entry.value, source, entry.why)
+    own = {each.get("name", ""): each for each in container.get("env") or ()}
+    notes.variables(f"{path}.env", wired.env, own)
+    added = [each.object for name, each in wired.env.items() if name not in own]
     return [*(container.get("env") or ()), *added]
-
-
-def _read(name: str, source: Object) -> Object:
-    return {"name": name, "valueFrom": source}
 
 
 def _mounts(container: Object, mounts: Sequence[tuple[Mount, str]], notes: _Notes, path: str) -> list[Object]:
     own = {each.get("mountPath") for each in container.get("volumeMounts") or ()}
     added: list[Object] = []
+    here = f"{path}.volumeMounts"
     for mount, source in mounts:
-        here = f"{path}.volumeMounts[{mount.path}]"
         if mount.path in own:
-            notes.kept(here, mount.path, f"the volume {mount.volume['name']}", source)
+            notes.kept(here, mount.path, mount.path, f"the volume {mount.volume['name']}", source)
             continue
         each = {"name": mount.volume["name"], "mountPath": mount.path}
         added.append({**each, "subPath": mount.sub_path} if mount.sub_path else each)
-        notes.add(here, mount.volume["name"], source, mount.why)
+        notes.add(here, mount.path, mount.volume["name"], source, mount.why)
     return added
 
 
@@ -308,17 +344,18 @@ def _ports(
         and ((source in wired.in_all and port not in numbers) or (source not in wired.in_all and is_main))
     ]
     for name, port, source in missing:
-        notes.add(f"{path}.ports[{name}]", str(port), source, "peers connect here")
+        notes.add(f"{path}.ports", name, str(port), source, "peers connect here")
     return [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port, _ in missing]
 
 
 def _step(wait: WaitFor, source: str, template: Object, settings: Settings, notes: _Notes) -> Object | None:
-    path = f"spec.initContainers[{wait.name}]"
+    path = "spec.initContainers"
     if any(each.get("name") == wait.name for each in template.get("initContainers") or ()):
-        notes.kept(path, wait.name, "a wait step", source)
+        notes.kept(path, wait.name, wait.name, "a wait step", source)
         return None
     to_answer = f" to answer on port {wait.port}" if wait.port else ""
-    notes.add(path, f"wait for {', '.join(wait.hosts)}{to_answer}, at most {wait.seconds} s", source, wait.why)
+    said = f"wait for {', '.join(wait.hosts)}{to_answer}, at most {wait.seconds} s"
+    notes.add(path, wait.name, said, source, wait.why)
     foreign = wait.image if settings.pulls else ""
     return {
         "name": wait.name,

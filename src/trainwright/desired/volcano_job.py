@@ -18,9 +18,9 @@ from trainwright.frameworks import plugins
 from trainwright.frameworks.base import Mount
 
 SCHEDULER = "volcano"
-_COPIED_LABELS = ("preemptable", "cooldown-time")
-_COPIED_ANNOTATIONS = ("preemptable", "cooldown-time", "revocable-zone")
-_BUDGETS = ("jdb-min-available", "jdb-max-unavailable")
+_COPIED_LABELS = (f"{names.VOLCANO}/preemptable", f"{names.VOLCANO}/cooldown-time")
+_COPIED_ANNOTATIONS = (*_COPIED_LABELS, f"{names.VOLCANO}/revocable-zone")
+_BUDGETS = (f"{names.VOLCANO}/jdb-min-available", f"{names.VOLCANO}/jdb-max-unavailable")
 
 
 def build(job: Job, settings: Settings, version: int = 0) -> Desired:
@@ -28,7 +28,7 @@ def build(job: Job, settings: Settings, version: int = 0) -> Desired:
     group = [Create(pod_group.build(job))] if settings.gang == "volcano" else []
     claims = [Create(claim) for claim in _claims(job)]
     around = [support.owned(job, each) for each in frameworks.objects(job, settings.net)]
-    notes = tuple(Injection(job.name, *row) for row in plugins.implied(job))
+    notes = tuple(Injection(job.name, *row) for row in (*plugins.implied(job), *_left_out(job, settings)))
     return Desired((*group, *claims, *around), pods.wanted(job, SHAPE, settings, version), notes=notes)
 
 
@@ -70,7 +70,7 @@ def _annotations(job: Job, role: Role, index: int, version: int) -> dict[str, st
 
 def _copied(job: Job, part: str, keys: tuple[str, ...]) -> dict[str, str]:
     own: Mapping[str, str] = at(job.object, ("metadata", part), {}) or {}
-    return {f"{names.VOLCANO}/{key}": own[f"{names.VOLCANO}/{key}"] for key in keys if f"{names.VOLCANO}/{key}" in own}
+    return {key: own[key] for key in keys if key in own} if own else {}
 
 
 def _queue(job: Job) -> str:
@@ -85,10 +85,19 @@ def _task(job: Job, role: Role) -> Object:
 def _spec(job: Job, role: Role, settings: Settings) -> dict[str, str]:  # noqa: ARG001 - every kind is asked so
     """Return what a pod takes over from the job; Volcano's scheduler only where it is the one that is used."""
     spec: Object = job.object.get("spec") or {}
-    found = {key: spec[key] for key in ("schedulerName", "priorityClassName") if spec.get(key)}
-    if settings.gang != "volcano" and found.get("schedulerName") == SCHEDULER:
-        del found["schedulerName"]
-    return found
+    keys = ("priorityClassName",) if _another_schedules(job, settings) else ("schedulerName", "priorityClassName")
+    return {key: spec[key] for key in keys if spec.get(key)}
+
+
+def _another_schedules(job: Job, settings: Settings) -> bool:
+    return settings.gang != "volcano" and at(job.object, ("spec", "schedulerName")) == SCHEDULER
+
+
+def _left_out(job: Job, settings: Settings) -> Iterator[tuple[str, str, str, str]]:
+    """Yield what the job says and its pods do not get: the path, the value, the source and the reason."""
+    if _another_schedules(job, settings):
+        why = "not passed on: the pods would wait for a scheduler that only the gang strategy volcano uses"
+        yield "spec.schedulerName", SCHEDULER, pods.JOB, why
 
 
 def _volumes(job: Job) -> Iterator[tuple[str, Object]]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from trainwright.api.common import Job
 from trainwright.core import names
 from trainwright.core.actions import Create
+from trainwright.core.errors import Severity
 from trainwright.core.objects import Object
 from trainwright.core.resources import Resource
 
@@ -174,3 +175,5 @@ class Framework:
     """The role whose end is the end of the job; nothing if there is none."""
     elastic: Callable[[Job, Any], str] = lambda job, options: ""  # noqa: ARG005 - most have none
     """The role whose replicas may come and go while the job runs; nothing if there is none."""
+    nameless: tuple[Severity, str] | None = None
+    """What it needs that pods without names of their own lack, and whether the job is of no use then."""

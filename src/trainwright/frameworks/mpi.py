@@ -1,7 +1,6 @@
 """MPI over ssh: the master knows its workers in every way that mpirun may ask for them.
 
-Open MPI 4, Open MPI 5 and MPICH read different variables and, but for the first two, different hostfiles; all of them
-are set, because a name that an implementation does not know does no harm. Nothing on mpirun's command line is needed.
+The variables of every MPI are set together; they are in `mpi_variables`. Nothing on mpirun's command line is needed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ from trainwright.api.common import Job
 from trainwright.core.actions import Create
 from trainwright.core.objects import at
 from trainwright.core.resources import CONFIG_MAP
+from trainwright.frameworks import mpi_variables
 from trainwright.frameworks.base import (
     Entry,
     Framework,
@@ -60,8 +60,13 @@ def prepare(job: Job, options: Options, net: Net) -> Team:
     workers = hosts(job, options.worker)
     mounts = tuple(_mounts(job, net))
     ports = {PORT_NAME: options.port}
-    everyone = Wiring(dict(_AS_ROOT), ports, mounts=mounts, init_steps_too=True, all_containers=True)
-    env = {"MPI_HOST": Entry(",".join(workers), "the workers, with commas"), **_AS_ROOT, **dict(_variables(options))}
+    as_root = dict(mpi_variables.as_root())
+    everyone = Wiring(as_root, ports, mounts=mounts, init_steps_too=True, all_containers=True)
+    env = {
+        "MPI_HOST": Entry(",".join(workers), "the workers, with commas"),
+        **as_root,
+        **dict(_variables(job, options)),
+    }
     waits = (_wait(options, workers),) if workers and net.names else ()
     master = Wiring(env, ports, waits, mounts, init_steps_too=True, all_containers=True)
     return Team(options, workers, everyone, master)
@@ -108,38 +113,16 @@ def _mounts(job: Job, net: Net) -> Iterator[Mount]:
         yield Mount(volume, PATH, "the workers and their slots, as Open MPI and as MPICH read them")
 
 
-_AS_ROOT = {
-    name: Entry("1", "Open MPI refuses to run as root otherwise, and most images know no other user")
-    for name in (
-        "OMPI_ALLOW_RUN_AS_ROOT",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
-        "PRTE_ALLOW_RUN_AS_ROOT",
-        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM",
-    )
-}
-
-
-def _variables(options: Options) -> Iterator[tuple[str, Entry]]:
-    """Yield what mpirun reads, implementation by implementation."""
-    login = f"-F {options.keys}/config -i {options.keys}/id_rsa -p {options.port}"
-    hostfile = f"{PATH}/{HOSTFILE}"
-    yield "OMPI_MCA_orte_default_hostfile", Entry(hostfile, "Open MPI 4: where the ranks go")
+def _variables(job: Job, options: Options) -> mpi_variables.Variables:
+    """Yield what mpirun reads: that it uses ssh, with the job's key, and where the ranks go."""
     yield "OMPI_MCA_plm_rsh_agent", Entry("ssh", "Open MPI 4: how workers are reached")
-    yield "OMPI_MCA_plm_rsh_args", Entry(login, "Open MPI 4: with the job's key, and without questions")
-    yield "OMPI_MCA_orte_keep_fqdn_hostnames", Entry("true", "Open MPI 4: the first part of a name does not resolve")
-    yield "OMPI_MCA_rmaps_base_oversubscribe", Entry("1", "Open MPI 4: more ranks than slots may be asked for")
-    yield "OMPI_MCA_hwloc_base_binding_policy", Entry("none", "Open MPI 4: pods of one machine would share one core")
-    yield "OMPI_MCA_mpi_yield_when_idle", Entry("1", "Open MPI: a rank that waits leaves the core to the others")
-    yield "PRTE_MCA_prte_default_hostfile", Entry(hostfile, "Open MPI 5: where the ranks go")
     yield "PRTE_MCA_plm_ssh_agent", Entry("ssh", "Open MPI 5: how workers are reached")
-    yield "PRTE_MCA_plm_ssh_args", Entry(login, "Open MPI 5: with the job's key, and without questions")
-    yield "PRTE_MCA_rmaps_default_mapping_policy", Entry("slot:oversubscribe", "Open MPI 5: as for Open MPI 4")
-    yield "PRTE_MCA_hwloc_default_binding_policy", Entry("none", "Open MPI 5: as for Open MPI 4")
-    yield "HYDRA_HOST_FILE", Entry(f"{PATH}/{HYDRA_HOSTFILE}", "MPICH: where the ranks go")
     yield "HYDRA_LAUNCHER", Entry("ssh", "MPICH: how workers are reached")
-    yield "HYDRA_LAUNCHER_EXTRA_ARGS", Entry(login, "MPICH: with the job's key, and without questions")
-    yield "HYDRA_LAUNCHER_AUTOFORK", Entry("0", "MPICH: no worker is taken for the master itself")
+    login = f"-F {options.keys}/config -i {options.keys}/id_rsa -p {options.port}"
+    yield from mpi_variables.by_ssh(login, "with the job's key, and without questions")
+    yield from mpi_variables.placement(f"{PATH}/{HOSTFILE}", f"{PATH}/{HYDRA_HOSTFILE}", _slots(job, options))
     yield "HYDRA_IFACE", Entry("eth0", "MPICH: workers call back an address; the master's short name does not resolve")
+    yield "OMPI_MCA_mpi_yield_when_idle", Entry("1", "Open MPI: a rank that waits leaves the core to the others")
 
 
 def _wait(options: Options, workers: tuple[str, ...]) -> WaitFor:
@@ -157,4 +140,5 @@ FRAMEWORK = Framework(
     objects=objects,
     prepare=prepare,
     lead=lambda job, options: options.master if job.count(options.master) else "",
+    nameless=("error", "mpirun reaches the workers by host names of their own"),
 )

@@ -1,11 +1,9 @@
 """mpirun in an MPIJob: where the workers are, how many ranks each takes, and how a process is started there.
 
-The variables for Open MPI 4 (ORTE), Open MPI 5 (PRTE), MPICH (Hydra) and Intel MPI are given together, so that a bare
-`mpirun program` works with each; none of them is read by another. Open MPI 5 ignores every ORTE name in silence and
-would start all ranks in the launcher, which is why both sets are always there.
+The launcher gets the variables of every MPI together; they are in `mpi_variables`. A job's spec says which form the
+hostfile has and whether processes are started by exec or by ssh.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainwright.api.common import Job
@@ -13,6 +11,7 @@ from trainwright.core import names
 from trainwright.core.actions import Create
 from trainwright.core.objects import Object, owner_reference
 from trainwright.core.resources import CONFIG_MAP, SECRET
+from trainwright.frameworks import mpi_variables
 from trainwright.frameworks.base import Entry, Framework, Mount, Net, Replica, Wiring
 from trainwright.inpod import agent
 
@@ -63,7 +62,7 @@ def wire(job: Job, replica: Replica, options: Options, net: Net) -> Wiring:  # n
     """Give the launcher all that mpirun reads, and a worker what a daemon that is started in it needs."""
     is_launcher = replica.role == LAUNCHER
     mounts = (*_config(job, options, is_launcher), *(_keys(job, options) if options.transport == "ssh" else ()))
-    env = dict(_as_root())
+    env = dict(mpi_variables.as_root())
     if options.modern:
         env["K_MPI_JOB_ROLE"] = Entry(replica.role.lower(), "which part of the job this pod is")
     if is_launcher:
@@ -75,53 +74,19 @@ def wire(job: Job, replica: Replica, options: Options, net: Net) -> Wiring:  # n
     return Wiring(env, mounts=mounts)
 
 
-def _as_root() -> Iterator[tuple[str, Entry]]:
-    why = "Open MPI refuses to run as root without both, and containers mostly are"
-    for prefix in ("OMPI", "PRTE"):
-        for end in ("", "_CONFIRM"):
-            yield f"{prefix}_ALLOW_RUN_AS_ROOT{end}", Entry("1", why)
-
-
-def _launch(options: Options) -> Iterator[tuple[str, Entry]]:
-    """Yield how processes are started: by the agent, or by a patient ssh."""
+def _launch(options: Options) -> mpi_variables.Variables:
+    """Return how processes are started: by the agent, or by a patient ssh."""
     if options.transport == "ssh":
-        patient = "workers may not listen yet"
-        yield "OMPI_MCA_plm_rsh_args", Entry(_PATIENCE, f"Open MPI 4: {patient}")
-        yield "PRTE_MCA_plm_ssh_args", Entry(_PATIENCE, f"Open MPI 5: {patient}")
-        yield "HYDRA_LAUNCHER_EXTRA_ARGS", Entry(_PATIENCE, f"MPICH: {patient}")
-        yield "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", Entry(_PATIENCE, f"Intel MPI: {patient}")
-        return
-    path = f"{FOLDER}/{AGENT}"
-    yield "OMPI_MCA_plm_rsh_agent", Entry(path, "Open MPI 4 starts its daemons by exec instead of ssh")
-    yield "OMPI_MCA_plm_rsh_no_tree_spawn", Entry("1", "Open MPI 4: only the launcher may exec, so it starts them all")
-    yield "PRTE_MCA_plm_ssh_agent", Entry(path, "Open MPI 5, the same under its own name")
-    yield "HYDRA_LAUNCHER", Entry("rsh", "MPICH calls the agent as it would call rsh")
-    yield "HYDRA_LAUNCHER_EXEC", Entry(path, "MPICH starts its proxies by exec instead of ssh")
-    yield "I_MPI_HYDRA_BOOTSTRAP", Entry("rsh", "Intel MPI calls the agent as it would call rsh")
-    yield "I_MPI_HYDRA_BOOTSTRAP_EXEC", Entry(path, "Intel MPI starts its proxies by exec instead of ssh")
+        return mpi_variables.by_ssh(_PATIENCE, "workers may not listen yet")
+    return mpi_variables.by_agent(f"{FOLDER}/{AGENT}")
 
 
-def _placement(options: Options) -> Iterator[tuple[str, Entry]]:
-    """Yield where ranks go, for each MPI in its own words."""
-    open_mpi, hydra, slots = f"{FOLDER}/{HOSTFILE}", f"{FOLDER}/{HYDRA_HOSTFILE}", str(options.slots)
+def _placement(options: Options) -> mpi_variables.Variables:
+    """Return where ranks go; with Intel MPI or MPICH the hostfile has their form."""
+    hostfile = f"{FOLDER}/{HOSTFILE}"
     if options.implementation in ("Intel", "MPICH"):
-        hydra = open_mpi  # whose form the hostfile then has
-    else:
-        yield "OMPI_MCA_orte_default_hostfile", Entry(open_mpi, "Open MPI 4: the hosts and their slots")
-        yield "PRTE_MCA_prte_default_hostfile", Entry(open_mpi, "Open MPI 5: the hosts and their slots")
-    yield "OMPI_MCA_orte_keep_fqdn_hostnames", Entry("true", "Open MPI 4 would cut names at the first dot")
-    yield "OMPI_MCA_orte_set_default_slots", Entry(slots, "Open MPI 4: ranks per host where a hostfile says none")
-    yield "PRTE_MCA_prte_set_default_slots", Entry(slots, "Open MPI 5, the same under its own name")
-    bound = "each pod counts its cores from 0, so ranks bound by default would meet on the same ones"
-    yield "OMPI_MCA_hwloc_base_binding_policy", Entry("none", f"Open MPI 4: {bound}")
-    yield "PRTE_MCA_hwloc_default_binding_policy", Entry("none", f"Open MPI 5: {bound}")
-    more = "more ranks than slots are allowed, as they are with MPICH"
-    yield "OMPI_MCA_rmaps_base_oversubscribe", Entry("1", f"Open MPI 4: {more}")
-    yield "PRTE_MCA_rmaps_default_mapping_policy", Entry("slot:oversubscribe", f"Open MPI 5: {more}")
-    yield "HYDRA_HOST_FILE", Entry(hydra, "MPICH: the hosts and their slots, in its own form")
-    yield "HYDRA_LAUNCHER_AUTOFORK", Entry("0", "MPICH would start ranks in the launcher where a name looks local")
-    yield "I_MPI_HYDRA_HOST_FILE", Entry(hydra, "Intel MPI: the hosts and their slots")
-    yield "I_MPI_PERHOST", Entry(slots, "Intel MPI: ranks per host")
+        return mpi_variables.placement("", hostfile, options.slots)
+    return mpi_variables.placement(hostfile, f"{FOLDER}/{HYDRA_HOSTFILE}", options.slots)
 
 
 def _config(job: Job, options: Options, is_launcher: bool) -> tuple[Mount, ...]:

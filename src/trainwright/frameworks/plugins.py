@@ -14,11 +14,11 @@ from trainwright.api.reader import child, unknown
 from trainwright.core.errors import Problem
 from trainwright.core.objects import Object, at
 from trainwright.frameworks import FRAMEWORKS, flags, options_of, waiting
-from trainwright.frameworks.base import Framework
+from trainwright.frameworks.base import Framework, Net
 
 _PATH = "spec.plugins"
 PLUGINS: Mapping[str, Framework] = {
-    name: row for name, row in FRAMEWORKS.items() if name not in ("torch_elastic", "mpirun")
+    name: row for name, row in FRAMEWORKS.items() if name not in ("torch_elastic", "mpirun", "paddle")
 }
 COMPLETED, COMPLETE = "TaskCompleted", "CompleteJob"
 
@@ -61,6 +61,16 @@ def complete(job: Job) -> Job:
         job = _led(job, row.lead(job, options), request.framework)
         job = volcano_job.resizable(job, row.elastic(job, options))
     return job
+
+
+def hindered(job: Job, net: Net) -> Iterator[Problem]:
+    """Yield what plugins of a job cannot do where pods have no names of their own."""
+    for request in job.requests if not net.names else ():
+        row = PLUGINS.get(request.framework)
+        if row and row.nameless:
+            severity, need = row.nameless
+            words = f"{need}, which isolation ports does not give them; use --isolation net"
+            yield Problem(child(_PATH, row.name), words, severity)
 
 
 def implied(job: Job) -> Iterator[tuple[str, str, str, str]]:

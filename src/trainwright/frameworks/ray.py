@@ -73,4 +73,5 @@ FRAMEWORK = Framework(
     roles=("head", "worker"),
     objects=objects,
     elastic=lambda job, options: options.worker if job.count(options.worker) else "",
+    nameless=("error", "the nodes of a Ray cluster listen on addresses of their own"),
 )

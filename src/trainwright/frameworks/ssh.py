@@ -78,5 +78,10 @@ def config(job: Job, number: int) -> str:
 
 
 FRAMEWORK = Framework(
-    "ssh", Options, wire, "logins between replicas, with a key pair of the job's own", objects=objects
+    "ssh",
+    Options,
+    wire,
+    "logins between replicas, with a key pair of the job's own",
+    objects=objects,
+    nameless=("warning", "keys are only given to pods with files and addresses of their own"),
 )

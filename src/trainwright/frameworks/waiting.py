@@ -11,7 +11,7 @@ from trainwright.api.common import Job
 from trainwright.core.errors import Problem, did_you_mean
 from trainwright.core.names import WAIT_FOR_ANNOTATION
 from trainwright.core.objects import Object, at
-from trainwright.frameworks.base import Net, Replica, WaitFor, hosts
+from trainwright.frameworks.base import Net, WaitFor, hosts
 
 SOURCE = "wait-for"
 SECONDS = 300
@@ -27,12 +27,12 @@ class Peer:
     port: int | None
 
 
-def steps(job: Job, replica: Replica, net: Net) -> tuple[WaitFor, ...]:
-    """Return the steps in which one replica waits for the roles that its annotation or the job's names."""
+def steps(job: Job, role: str, net: Net) -> tuple[WaitFor, ...]:
+    """Return the steps in which the replicas of a role wait for those that its annotation or the job's names."""
     everyone = _peers(job.object)
-    role = job.role(replica.role)
-    own = _peers(role.template) if role else ()
-    named = replica.role in {peer.role for peer in everyone}
+    found = job.role(role)
+    own = _peers(found.template) if found else ()
+    named = role in {peer.role for peer in everyone}
     asked = dict.fromkeys(own if named else (*everyone, *own))
     return tuple(_step(job, peer, net) for peer in asked if job.count(peer.role) and (net.names or peer.port))
 
