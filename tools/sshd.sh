@@ -20,8 +20,10 @@ user=$(id -un 2>/dev/null || echo user)
 echo "$user:x:$(id -u):$(id -g)::$HOME:/bin/sh" >"$own/passwd"
 echo "sshd:x:65534:65534::/run/sshd:/usr/sbin/nologin" >>"$own/passwd"
 printf '%s:x:%s:\nnogroup:x:65534:\n' "$user" "$(id -g)" >"$own/group"
+export LD_PRELOAD="$libraries/libnss_wrapper.so" NSS_WRAPPER_PASSWD="$own/passwd" NSS_WRAPPER_GROUP="$own/group"
 PATH=$PATH:$root/usr/bin ssh-keygen -q -t ed25519 -N '' -f "$own/host_key"
 [ "$(id -u)" != 0 ] || mkdir -p /run/sshd
 
-export LD_PRELOAD="$libraries/libnss_wrapper.so" NSS_WRAPPER_PASSWD="$own/passwd" NSS_WRAPPER_GROUP="$own/group"
-exec "$server" -f none -h "$own/host_key" -o UsePAM=no -o StrictModes=no -o PidFile=none -o "SetEnv=PATH=$PATH" "$@"
+# Keys that are meant for an image's root count for whoever plays that part here. What the arguments say comes first.
+exec "$server" -f none -h "$own/host_key" -o UsePAM=no -o StrictModes=no -o PidFile=none -o "SetEnv=PATH=$PATH" "$@" \
+    -o "AuthorizedKeysFile=.ssh/authorized_keys /root/.ssh/authorized_keys"

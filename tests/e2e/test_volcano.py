@@ -19,7 +19,7 @@ FOLDER = Path("examples/volcano")
 STEPS = 20
 STEP = re.compile(r"^(?P<pod>\S+)\s*\| (?=.*\brank (?P<rank>\d+))(?=.*\bstep (?P<step>\d+)).*\bloss (?P<loss>\d\S*)")
 SUM = re.compile(r"\| rank (\d) of 4 on (\S+): sum (\d+)$")
-PATIENCE = 200  # a ray worker that was faster than a slow head is started again, later each time
+PATIENCE = 200  # a ray worker that is there long before its head looks for it only every half minute
 
 
 def ranks_agree(*pods: str) -> Callable[[Running], None]:

@@ -15,7 +15,7 @@ and given when it is free: until then the job it is meant for does not grow, and
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
 from trainwright.autoscaler.base import Cluster, ElasticJob, Plan
@@ -27,7 +27,7 @@ WINDOW = 16
 """How many of the most fulfilled are compared when it matters where room is made."""
 EFFORT = 64
 """How many units may have to leave together so that one job catches up by one."""
-WORTH = 12
+WORTH = 9
 """How many places on larger nodes make it worth while that those on small nodes leave a round later."""
 FINEST = 4096
 """In how many steps a job grows at most: with a wider range, a step is more than one unit."""
@@ -377,18 +377,24 @@ def _hand_over_larger(draft: Draft) -> int:
     alike = {shape: _Donors(rows, _after_loss) for shape, rows in _by_shape(ahead).items() if larger.get(shape)}
     heap = [(_after_gain(row), row.rank, row) for row in behind if row.shape in alike]
     heapify(heap)
+    level = _level({*behind, *ahead})
     given = 0
     while heap:
         gain, _, row = heap[0]
         donors = alike[row.shape]
         while (giver := donors.top()) and draft.last(giver) not in larger[row.shape]:
             donors.pop()  # it keeps this place for now, and those below it with it
-        if not _swap(draft, donors, row, gain):
+        if not _swap(draft, donors, row, max(gain, level)):
             heappop(heap)
             continue
         given += 1
         _file_again(heap, row)
     return given
+
+
+def _level(rows: Collection[Row]) -> float:
+    """Return how fulfilled all would be if they were equally so: who is above it gives up units in any case."""
+    return sum(map(_fulfilled, rows)) / max(1, len(rows))
 
 
 def _make_way(draft: Draft) -> None:

@@ -47,7 +47,7 @@ _MASTER_START = (
 _ETCD_START = (
     'if ! command -v etcd >/dev/null 2>&1; then echo "there is no etcd here; nothing is done"; '
     f"{_IDLE}; fi\n"
-    "exec etcd -name etcd0 "
+    'exec etcd -name etcd0 -data-dir "$(mktemp -d)" '  # not in the working directory: here that is the user's own
     '-advertise-client-urls "http://$POD_IP:2379,http://$POD_IP:4001" '
     "-listen-client-urls http://0.0.0.0:2379,http://0.0.0.0:4001 "
     '-initial-advertise-peer-urls "http://$POD_IP:2380" -listen-peer-urls http://0.0.0.0:2380 '
