@@ -23,9 +23,10 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT))
 
-import frameworks  # noqa: E402
+from tools import frameworks  # noqa: E402
+
 from trainwright.core.objects import Object, at  # noqa: E402
 from trainwright.core.resources import POD  # noqa: E402
 from trainwright.operator.home import HomeOptions, LocalHome, local_home  # noqa: E402

@@ -90,6 +90,15 @@ def test_the_v2beta1_example(start: Start) -> None:
 
 
 @pytest.mark.usefixtures("mpich")
+def test_the_v2beta1_example_by_ssh(start: Start, activate: Activate) -> None:
+    activate("sshd")
+    run = start("run", "examples/mpi/v2beta1-ssh.yaml")
+
+    assert run.wait(60) == 0, run.tail()
+    assert places(run) == RIGHT, run.tail()
+
+
+@pytest.mark.usefixtures("mpich")
 def test_the_launcher_works_too(start: Start, tmp_path: Path) -> None:
     run = start("run", written(example("allreduce", runLauncherAsWorker=True), tmp_path))
 

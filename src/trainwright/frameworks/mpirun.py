@@ -20,7 +20,7 @@ FOLDER = "/etc/mpi"
 AGENT, HOSTFILE, HYDRA_HOSTFILE, DISCOVER = "kubexec.sh", "hostfile", "hostfile.hydra", "discover_hosts.sh"
 CONFIG_VOLUME, SSH_VOLUME = "mpi-job-config", "ssh-auth"
 _RUNNABLE, _READABLE = 0o555, 0o444
-_PATIENCE = "-o ConnectionAttempts=10"
+_SSH = "-o ConnectionAttempts=10 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def wire(job: Job, replica: Replica, options: Options, net: Net) -> Wiring:  # n
 def _launch(options: Options) -> mpi_variables.Variables:
     """Return how processes are started: by the agent, or by a patient ssh."""
     if options.transport == "ssh":
-        return mpi_variables.by_ssh(_PATIENCE, "workers may not listen yet")
+        return mpi_variables.by_ssh(_SSH, "workers may not listen yet, and each start has another host key")
     return mpi_variables.by_agent(f"{FOLDER}/{AGENT}")
 
 
