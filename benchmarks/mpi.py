@@ -118,7 +118,7 @@ def main() -> None:
         RESULTS.write_text(
             f"""# Starting ranks by exec
 
-`python benchmarks/mpi.py`, {datetime.now(UTC):%Y-%m-%d}, {machine}; medians of {options.turns}; 3 workers, 2 ranks each.
+`python benchmarks/mpi.py`, {datetime.now(UTC):%Y-%m-%d}, {machine}; medians of {options.turns}, 3 x 2 ranks.
 
 | MPI | ready workers to first line | plain mpirun to first line | ratio (bar {BAR:g}) | |
 |---|---|---|---|---|

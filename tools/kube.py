@@ -347,7 +347,7 @@ class Companions:
                     stderr=log,
                     start_new_session=True,
                     cwd=ROOT,  # where the paths of the examples begin
-                    env=with_torch(),
+                    env=node_environment(),
                 )
             _note(self._plane.folder, part)
         for thing, condition in (("crd/pytorchjobs.kubeflow.org", "Established"), (f"node/{NODE}", "Ready")):
@@ -366,12 +366,15 @@ class Companions:
         return Part(name, [*command, *flags.split()])
 
 
-def with_torch() -> dict[str, str]:
-    """Return our environment; pods find the Python that has torch first, if `make frameworks` has made it."""
+def node_environment() -> dict[str, str]:
+    """Return our environment as a node's pods shall find it: the Python that has torch comes first, kubectl last.
+
+    The first only if `make frameworks` has made it; an MPIJob's launcher takes its kubectl from there.
+    """
     asked = [sys.executable, str(ROOT / "tools" / "frameworks.py"), "--path", "torch"]
     python = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip())
     first = f"{python.parent}{os.pathsep}" if python.exists() else ""
-    return {**os.environ, "PATH": f"{first}{os.environ['PATH']}"}
+    return {**os.environ, "PATH": f"{first}{os.environ['PATH']}{os.pathsep}{binaries()}"}
 
 
 # Commands

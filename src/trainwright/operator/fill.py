@@ -6,9 +6,6 @@ The object is created with them or found to be there already; then its own value
 import asyncio
 import base64
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-
 from trainwright.core.actions import Create
 from trainwright.core.objects import Object
 
@@ -37,6 +34,9 @@ def ssh_auth() -> dict[str, bytes]:
 
 
 def _key_pair() -> tuple[bytes, bytes]:
+    from cryptography.hazmat.primitives import serialization  # costs 40 ms, which few jobs need to spend
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
     key = rsa.generate_private_key(public_exponent=65537, key_size=_BITS)
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
