@@ -18,4 +18,5 @@ fi
 echo "setup: installing the pinned dependencies"
 "$uv" pip install --python "$venv/bin/python" --require-hashes -r requirements/dev.txt
 "$uv" pip install --python "$venv/bin/python" --no-deps --no-build-isolation --quiet -e .
+"$venv/bin/python" -m compileall -q src  # where PYTHONDONTWRITEBYTECODE is set nobody else does it
 echo "setup: done; try $venv/bin/tw --help"

@@ -3,7 +3,7 @@
 Admission, the loop, the commands and the pages all read these rows; none of them knows a kind by name.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from trainwright.api import kubeflow, volcano_command
 from trainwright.api import mpi_job as mpi_job_api
@@ -30,7 +30,7 @@ from trainwright.core.resources import (
     VOLUME_CLAIM,
     Resource,
 )
-from trainwright.desired import mpi_job, pytorch_job, training_job, volcano_job
+from trainwright.desired import Settings, mpi_job, pytorch_job, training_job, volcano_job
 from trainwright.frameworks import plugins
 from trainwright.reconcile import verdicts
 from trainwright.reconcile.kind import Column, Definition, Kind, Place
@@ -95,6 +95,7 @@ MPI_JOB = Kind(
     check=mpi_job_api.check,
     read=mpi_job_api.read,
     build=mpi_job.build,
+    hindered=mpi_job.hindered,
     life=Launched(),
     container="",
     place=_by_pod_name,
@@ -132,12 +133,17 @@ def _read_volcano_job(obj: Object) -> Job:
     return plugins.complete(volcano_job_api.read(obj))
 
 
+def _hindered(job: Job, settings: Settings) -> Iterator[Problem]:
+    return plugins.hindered(job, settings.net)
+
+
 VOLCANO_JOB = Kind(
     resource=volcano_job_api.RESOURCE,
     default=_default_volcano_job,
     check=_check_volcano_job,
     read=_read_volcano_job,
     build=volcano_job.build,
+    hindered=_hindered,
     life=Phases(),
     container="",
     place=_by_task,

@@ -216,3 +216,26 @@ def words(process: processes.Found) -> str:
 def is_rank(process: processes.Found, number: str) -> bool:
     said = process.environment.get("PMI_RANK") or process.environment.get("OMPI_COMM_WORLD_RANK")
     return said == number and words(process).startswith("sleep 600")
+
+
+@pytest.mark.parametrize(
+    ("words", "changes", "said"),
+    [
+        pytest.param(
+            ("run",),
+            {"replicas": None, "gpus": 20},
+            r"spec\.gpus: 20 is not a multiple of gpusPerNode \(8\); write 16 or 24",
+            id="a number that does not divide",
+        ),
+        pytest.param(
+            ("run", "--isolation", "ports"), {}, r"spec: mpirun needs pods with host names", id="pods without names"
+        ),
+    ],
+)
+def test_what_cannot_run_here_is_refused(
+    words: tuple[str, ...], changes: Object, said: str, start: Start, tmp_path: Path
+) -> None:
+    run = start(*words, written(example("allreduce", **changes), tmp_path))
+
+    assert run.wait(20) == 126, run.tail()
+    run.until(said)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Framework
-from tests.kube.nodes import RunningNode, pod
+from tests.kube.nodes import Nodes, RunningNode, pod
 from tests.kube.running import Kubectl, Refusal, until
 from tests.node.launching import ALL_REDUCE
 from tests.node.world import ASLEEP, sleepers
@@ -24,6 +24,12 @@ NOTHING: Mapping[str, str] = {}
 KUBEXEC = "/etc/mpi/kubexec.sh"
 KUBECTL = "KUBECONFIG=/dev/null /opt/kube/kubectl"
 LAUNCHER = "pod", "-l", "mpi_role_type=launcher"
+APART = {
+    "maxSkew": 1,
+    "topologyKey": "kubernetes.io/hostname",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"mpi_role_type": "worker"}},
+}
 MAY = [
     ("exec sum-worker-1 -- hostname", "sum-worker-1"),
     ("get pod sum-worker-0 -o name", "pod/sum-worker-0"),
@@ -118,6 +124,23 @@ def test_every_rank_starts_on_its_host(kubectl: Kubectl, framework: Framework, m
     assert Counter(host for _, host in ranks) == {f"sum-worker-{index}": 2 for index in range(3)}
     kubectl.until_gone(*(f"pod/sum-worker-{index}" for index in range(3)))
     assert kubectl.names("pods") == [name], "the launcher stays, for its logs"
+
+
+def test_workers_may_be_on_other_nodes_than_the_launcher(
+    kubectl: Kubectl, admin: Kubectl, nodes: Nodes, framework: Framework, tmp_path: Path
+):
+    command, env = sums(framework, "openmpi5", tmp_path)
+    job = mpi_job(*command, env=env)
+    job["spec"]["template"]["spec"]["topologySpreadConstraints"] = [APART]
+
+    with nodes.running("other"):
+        kubectl.apply(job)
+        until_condition(kubectl, "Succeeded")
+        assert kubectl("logs", kubectl.names(*LAUNCHER)[0]).count("of=4") == 4
+    admin("delete", "node", "other")
+
+    told = kubectl("get", "events", "--field-selector=reason=Scheduled", "-o", "jsonpath={.items[*].message}")
+    assert set(re.findall(r"sum-worker-\d to (\w+)", told)) == {"one", "other"}
 
 
 def test_both_versions_are_one_kind(kubectl: Kubectl):

@@ -7,18 +7,14 @@ from contextlib import AsyncExitStack
 import pytest
 
 from trainwright.node.api_server import WayIn, way_in
+from trainwright.node.base import IsolationName
+from trainwright.node.ports import PortsIsolation
 
 
-class Bridge:
-    """The part of an isolation that is needed, on this machine's own localhost."""
+class Bridge(PortsIsolation):
+    """What pods would have in common, on this machine's own localhost."""
 
-    def __init__(self, name: str = "net") -> None:
-        self.name = name
-
-    async def listen(self, port: int) -> tuple[socket.socket, str]:
-        server = socket.create_server(("127.0.0.1", port))
-        server.setblocking(False)
-        return server, "127.0.0.1"
+    name: IsolationName = "net"
 
 
 @pytest.fixture
@@ -69,4 +65,4 @@ async def test_the_name_is_one_that_certificates_are_for(stack):
 
 
 async def test_pods_without_files_of_their_own_have_no_use_for_it(stack):
-    assert await way_in(Bridge("ports"), "127.0.0.1", 6443, stack) == WayIn()
+    assert await way_in(PortsIsolation(), "127.0.0.1", 6443, stack) == WayIn()

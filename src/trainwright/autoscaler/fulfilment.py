@@ -2,8 +2,8 @@
 
 The policy takes these steps, each of which sees what the ones before it have planned:
 
-1. pods of others that wait get room, then minimums that are not met, whole or not at all: what is not free is taken
-   from the most fulfilled;
+1. pods of others that wait get room, then minimums that are not met, whole or not at all, then some more pods of
+   others, if many wait: what is not free is taken from the most fulfilled;
 2. above the load that is allowed, the most fulfilled shrink;
 3. free room goes to the least fulfilled, a unit at a time;
 4. who got none of it now, and is further behind than one unit, gets room made by those ahead; while pods are stopping,
@@ -16,6 +16,7 @@ and given when it is free: until then the job it is meant for does not grow, and
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from fractions import Fraction
 from heapq import heapify, heappop, heappush, heapreplace
 
 from trainwright.autoscaler.base import Cluster, ElasticJob, Plan
@@ -27,8 +28,10 @@ WINDOW = 16
 """How many of the most fulfilled are compared when it matters where room is made."""
 EFFORT = 64
 """How many units may have to leave together so that one job catches up by one."""
-WORTH = 9
-"""How many places on larger nodes make it worth while that those on small nodes leave a round later."""
+CROWD = 3
+"""For every so many pods of others that have to wait, room is made for one more."""
+WORTH = Fraction(3, 4)
+"""How many places on larger nodes, per job ahead, make it worth while that those on small nodes leave a round later."""
 FINEST = 4096
 """In how many steps a job grows at most: with a wider range, a step is more than one unit."""
 
@@ -52,8 +55,9 @@ def fulfilment(cluster: Cluster, jobs: Sequence[ElasticJob]) -> Plan:
     draft = Draft(cluster, jobs)
     if draft.others or draft.gangs:
         donors = _Donors(draft.ranked(), _fulfilled)
-        _yield_to_others(draft, donors)
+        late = _yield_to_others(draft, donors)
         _meet_minimums(draft, donors)
+        _expect_more(draft, donors, late)
     for shape, count in draft.promised:
         draft.claim(shape, count)
     if min(draft.spare, default=0) < 0:
@@ -134,13 +138,31 @@ class _Donors:
 # Step 1: those who wait
 
 
-def _yield_to_others(draft: Draft, donors: _Donors) -> None:
-    """Make room for pods that are not ours; each of them counts by itself."""
-    counts = Counter(draft.others)
-    for shape in sorted(counts, key=lambda each: each.hunger, reverse=True):
-        left = counts[shape] - sum(claim.times for claim in draft.claim(shape, counts[shape]))
-        while left > 0 and _make_room(draft, donors, shape, left, "pods of others wait for room"):
-            left -= sum(claim.times for claim in draft.claim(shape, left))
+def _yield_to_others(draft: Draft, donors: _Donors) -> Counter[Shape]:
+    """Make room for pods that are not ours; return how many of each shape have to wait for it."""
+    late: Counter[Shape] = Counter()
+    for shape, count in _hungriest_first(Counter(draft.others)):
+        late[shape] = count - _give_way(draft, donors, shape, count)
+    return late
+
+
+def _expect_more(draft: Draft, donors: _Donors, late: Counter[Shape]) -> None:
+    """Make room for some more of the pods of others that have to wait, since such pods come in crowds."""
+    for shape, count in _hungriest_first(late):
+        _give_way(draft, donors, shape, count // CROWD)
+
+
+def _hungriest_first(counts: Counter[Shape]) -> list[tuple[Shape, int]]:
+    return sorted(counts.items(), key=lambda each: each[0].hunger, reverse=True)
+
+
+def _give_way(draft: Draft, donors: _Donors, shape: Shape, count: int) -> int:
+    """Make room for so many pods, if it can be had; return for how many it is free now."""
+    claims = draft.claim(shape, count)
+    left = count - sum(claim.times for claim in claims)
+    while left > 0 and _make_room(draft, donors, shape, left, "pods of others wait for room"):
+        left -= sum(claim.times for claim in draft.claim(shape, left))
+    return sum(claim.times for claim in claims if claim.now)
 
 
 def _meet_minimums(draft: Draft, donors: _Donors) -> None:
@@ -362,16 +384,16 @@ def _settle(row: Row, units: int, *, now: bool) -> bool:
 def _even_out(draft: Draft) -> None:
     """Let those ahead make room for those behind, as long as nobody falls behind whom they make room for.
 
-    Pods are stopping while jobs keep coming. Their fixed pods take whatever is free first, and the scheduler prefers
-    small nodes, where a fixed pod beside a unit wastes most. So places on larger nodes become free first.
+    While pods are stopping, jobs are probably still coming. Their fixed pods take what is free first, and the scheduler
+    puts them on small nodes, where a fixed pod beside units wastes most. So places on larger nodes become free first.
     """
-    if draft.room.stopping and _hand_over_larger(draft) >= WORTH:
+    if draft.room.stopping and _hand_over_larger(draft):
         return
     _make_way(draft)
 
 
-def _hand_over_larger(draft: Draft) -> int:
-    """Let those ahead hand over places that are not on small nodes, as far as units ask for the same; count them."""
+def _hand_over_larger(draft: Draft) -> bool:
+    """Let those ahead hand over places that are not on small nodes; say whether that is enough for one round."""
     behind, ahead = _apart(draft)
     larger = {shape: draft.larger_nodes(shape) for shape in {row.shape for row in behind}}
     alike = {shape: _Donors(rows, _after_loss) for shape, rows in _by_shape(ahead).items() if larger.get(shape)}
@@ -389,12 +411,12 @@ def _hand_over_larger(draft: Draft) -> int:
             continue
         given += 1
         _file_again(heap, row)
-    return given
+    return given > 0 and given >= WORTH * len(ahead)
 
 
 def _level(rows: Collection[Row]) -> float:
     """Return how fulfilled all would be if they were equally so: who is above it gives up units in any case."""
-    return sum(map(_fulfilled, rows)) / max(1, len(rows))
+    return sum(sorted(map(_fulfilled, rows))) / max(1, len(rows))  # sorted: the order of sums must not matter
 
 
 def _make_way(draft: Draft) -> None:

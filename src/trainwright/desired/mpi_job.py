@@ -15,6 +15,7 @@ from trainwright.api.common import Job, Role
 from trainwright.api.mpi_job import LAUNCHER, WORKER, Sizing
 from trainwright.core import names
 from trainwright.core.actions import Create
+from trainwright.core.errors import Problem
 from trainwright.core.objects import Object, put
 from trainwright.core.resources import BATCH_JOB, ROLE, ROLE_BINDING, SERVICE_ACCOUNT, STATEFUL_SET
 from trainwright.desired import pods, support
@@ -45,6 +46,16 @@ def build(job: Job, settings: Settings, version: int = 0) -> Desired:
         Create(plan.launcher_job()),
     )
     return Desired(around, plan.worker_pods() if plan.options.modern else (), tuple(plan.explained()))
+
+
+def hindered(job: Job, settings: Settings) -> Iterator[Problem]:
+    """Yield what keeps a job from running in a home: a number that its nodes do not divide, pods without names."""
+    sizing = api.sizing_of(job, settings.per_node)
+    if isinstance(sizing, Problem):
+        yield sizing
+    if not settings.net.names:
+        needs = "mpirun needs pods with host names of their own, which isolation ports does not give them"
+        yield Problem("spec", f"{needs}; use --isolation net")
 
 
 def labels(job: Job, role: str = "") -> dict[str, str]:

@@ -24,10 +24,9 @@ from trainwright.core.errors import ManifestError
 from trainwright.core.objects import Object
 from trainwright.core.resources import BUILT_IN, SUPPORTING, Resource, resource_of
 from trainwright.desired import Settings
-from trainwright.frameworks import plugins
 from trainwright.frameworks.base import HostNames
 from trainwright.inpod import kubectl, wait_for
-from trainwright.kinds import COMMANDS, KINDS, kind_of
+from trainwright.kinds import COMMANDS, KINDS, Kind, kind_of
 from trainwright.node import machine
 from trainwright.node.base import Trial
 from trainwright.node.isolation import choose
@@ -91,12 +90,12 @@ class LocalHome:
         """Store an object as `kubectl create` would; ManifestError if admission or this home refuses it."""
         admitted = admit(obj, lenient=self.lenient).object
         if kind := kind_of(admitted):
-            self._check_net(kind.read(admitted))
+            self._check(kind, kind.read(admitted))
         return await self.cluster.create(resource_of(admitted, RESOURCES), admitted)
 
-    def _check_net(self, job: Job) -> None:
-        """Refuse a job that could only hang here, and say what will not work in others."""
-        problems = list(plugins.hindered(job, self.settings.net))
+    def _check(self, kind: Kind, job: Job) -> None:
+        """Refuse a job that could only hang or fail here, and say what will not work in others."""
+        problems = list(kind.hindered(job, self.settings))
         if errors := [problem for problem in problems if problem.severity == "error"]:
             raise ManifestError(errors)
         for problem in problems:

@@ -5,7 +5,7 @@ several kinds may live alike. `Observed` is every object that carries the job's 
 decisions look at it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -111,6 +111,8 @@ class Kind:
     owns: tuple[Resource, ...]
     """The kinds of objects a job of this kind may have, in the order in which they are made."""
     definition: Definition
+    hindered: Callable[[Job, Settings], Iterable[Problem]] = lambda job, settings: ()  # noqa: ARG005 - most are not
+    """What a home with these settings cannot do for a job that is right in itself."""
     also_served: tuple[str, ...] = ()
     """Other versions of the API under which users write this kind; all are stored as the one of `resource`."""
     resizable: bool = True
