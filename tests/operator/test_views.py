@@ -8,6 +8,7 @@ import pytest
 from tests.reconcile.making import NOON, manifest, pod, read
 
 from trainwright.cluster.kubernetes.decode import decode_page, event_decoder
+from trainwright.core.actions import Decision
 from trainwright.core.objects import Object
 from trainwright.core.resources import POD
 from trainwright.desired import KUBERNETES
@@ -15,7 +16,7 @@ from trainwright.kinds import PYTORCH_JOB
 from trainwright.operator.demand import facts
 from trainwright.operator.views import NodeView, PodView
 from trainwright.placement import allocatable, usable
-from trainwright.reconcile.decide import Decision, decide
+from trainwright.reconcile.decide import decide
 from trainwright.reconcile.kind import Observed
 
 MEMORY = {"name": "pytorch", "image": "train:1", "resources": {"limits": {"memory": "2Gi"}}}

@@ -11,11 +11,11 @@ from typing import Any
 
 from trainwright.api.common import Job
 from trainwright.core import names
-from trainwright.core.actions import Emit
+from trainwright.core.actions import Decision, Emit
 from trainwright.core.objects import Object, timestamp
 from trainwright.desired import KUBERNETES
 from trainwright.kinds import PYTORCH_JOB
-from trainwright.reconcile.decide import Decision, decide
+from trainwright.reconcile.decide import decide
 from trainwright.reconcile.kind import Observed
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

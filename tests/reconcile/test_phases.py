@@ -7,10 +7,9 @@ from tests.reconcile.making import NOON
 from tests.reconcile.volcano import acts, command, look, looks, manifest, phase, pod
 
 from trainwright.core import names
-from trainwright.core.actions import Create
+from trainwright.core.actions import Create, Decision
 from trainwright.core.objects import Object
 from trainwright.kinds import VOLCANO_JOB
-from trainwright.reconcile.kind import Decision
 
 RUN = "worker-0:Running worker-1:Running"
 

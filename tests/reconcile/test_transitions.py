@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.reconcile.volcano import acts, command, look, manifest, phase, pod_group
 
+from trainwright.core.actions import Decision
 from trainwright.core.objects import Object
-from trainwright.reconcile.kind import Decision
 from trainwright.reconcile.transitions import ACTIONS, ALIVE, EVENTS, OWN_WAY, PHASES, TARGETED, TRANSITIONS, effect
 
 PAGE = Path(__file__).parents[2] / "docs/kinds/volcano-job.md"

@@ -13,12 +13,12 @@ from tests.reconcile import making
 from tests.reconcile.making import NOON, UID
 
 from trainwright.core import names
-from trainwright.core.actions import Emit
+from trainwright.core.actions import Decision, Emit
 from trainwright.core.objects import Object, timestamp
 from trainwright.core.resources import POD_GROUP
 from trainwright.desired import KUBERNETES
 from trainwright.kinds import VOLCANO_JOB
-from trainwright.reconcile.decide import Decision, decide
+from trainwright.reconcile.decide import decide
 from trainwright.reconcile.kind import Observed
 
 _POLICY = re.compile(r"([\w*,]*)(?:=(\d+))?:(\w+)(?:@(\d+))?$")

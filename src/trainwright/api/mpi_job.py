@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from trainwright.api import envelope, pod_template
-from trainwright.api.common import CleanPods, Job, Request, RestartPolicy, Role, RunPolicy
+from trainwright.api import envelope, kubeflow, pod_template
+from trainwright.api.common import Job, Request, RestartPolicy, Role, RunPolicy
 from trainwright.api.envelope import MOST_PODS, without_nulls
-from trainwright.api.pytorch_job import SchedulingPolicy
 from trainwright.api.reader import Shape, build, child, entry, show, walk
 from trainwright.core import names, quantity
 from trainwright.core.errors import Problem, did_you_mean
@@ -27,7 +26,7 @@ RESOURCE = Resource(
 )
 ALSO_SERVED = ("v1alpha1",)
 LAUNCHER, WORKER = "Launcher", "Worker"
-OURS, MULTIKUEUE = "kubeflow.org/mpi-operator", "kueue.x-k8s.io/multikueue"
+OURS = "kubeflow.org/mpi-operator"
 TRANSPORT_ANNOTATION = f"{names.DOMAIN}/transport"
 """On a v2beta1 job: "exec" starts ranks as v1alpha1 does; without it they are started by ssh."""
 GPU = "nvidia.com/gpu"
@@ -63,20 +62,11 @@ class Sizing:
 
 
 @dataclass(frozen=True)
-class RunPolicySpec:
-    """How long the job may live, how often it may fail, and what is left of it."""
+class RunPolicySpec(kubeflow.RunPolicySpec):
+    """How long the launcher may live, how often it may fail, and what is left of the job."""
 
-    clean_pod_policy: CleanPods | None = entry("Which worker pods are deleted when the job has ended.")
-    ttl_seconds_after_finished: int | None = entry("When a job that has ended is deleted.", minimum=0)
     active_deadline_seconds: int | None = entry("How long the launcher may be active.", minimum=0, wide=True)
-    backoff_limit: int | None = entry("How often the launcher is tried again.", minimum=0)
-    suspend: bool | None = entry("Whether the job shall have no pods for now.")
-    scheduling_policy: SchedulingPolicy | None = entry("How the pods are scheduled together.")
-    managed_by: str | None = entry(
-        "Who looks after the job; it cannot be changed.",
-        immutable=True,
-        shape=Shape("string", enum=(OURS, MULTIKUEUE)),
-    )
+    managed_by: str | None = kubeflow.manager(OURS)
 
 
 @dataclass(frozen=True)
@@ -114,25 +104,11 @@ class Spec:
 
 
 @dataclass(frozen=True)
-class Status:
+class Status(kubeflow.Status):
     """How the job is: Kubeflow's conditions, and the fields of v1alpha1."""
 
-    conditions: tuple[Object, ...] = entry(
-        "What is the case; the last one is the job's state.",
-        default=(),
-        shape=Shape("array", items=Shape("object", preserved=True)),
-    )
-    active: str | None = entry("How many pods run, of how many there should be.")
-    restarts: int | None = entry("How often the launcher was tried again.")
-    replica_statuses: Object | None = entry("How the pods of each role are.", shape=Shape("object", preserved=True))
     launcher_status: str | None = entry("Active, Succeeded or Failed.")
     worker_replicas: int | None = entry("How many workers are ready.")
-    start_time: str | None = entry("When the job was first looked after, or last resumed.")
-    completion_time: str | None = entry("When the job ended.")
-    last_reconcile_time: str | None = entry("Kubeflow's; we do not write it.")
-    record: Object | None = entry(
-        "What the operator remembers between two looks at the job.", shape=Shape("object", preserved=True)
-    )
 
 
 _DOCUMENT = envelope.document(Spec)
@@ -460,13 +436,4 @@ def _read_run_policy(spec: Spec) -> RunPolicy:
             deadline_seconds=spec.active_deadline_seconds,
             backoff_limit=BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit,
         )
-    policy = spec.run_policy or RunPolicySpec()
-    return RunPolicy(
-        clean_pods=policy.clean_pod_policy or "None",
-        ttl_seconds=policy.ttl_seconds_after_finished,
-        deadline_seconds=policy.active_deadline_seconds,
-        backoff_limit=policy.backoff_limit,
-        suspend=bool(policy.suspend),
-        gang_min=policy.scheduling_policy.min_available if policy.scheduling_policy else None,
-        external=policy.managed_by not in (None, OURS),
-    )
+    return kubeflow.read_run_policy(spec.run_policy or RunPolicySpec(), OURS)

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trainwright.api import envelope, pod_template, reader
-from trainwright.api.common import CleanPods, Elastic, Job, Request, RestartPolicy, Role, RunPolicy
+from trainwright.api import envelope, kubeflow, pod_template, reader
+from trainwright.api.common import Elastic, Job, Request, RestartPolicy, Role
 from trainwright.api.envelope import MOST_PODS, check_name, without_nulls
 from trainwright.api.reader import Shape, build, child, entry, show, walk
 from trainwright.core import names
@@ -31,7 +31,7 @@ RESOURCE = Resource(
 MASTER, WORKER = "Master", "Worker"
 CONTAINER = "pytorch"
 PORT_NAME, PORT = "pytorchjob-port", 23456
-OURS, MULTIKUEUE = "kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue"
+OURS = "kubeflow.org/training-operator"
 BACKEND = "c10d"
 _PROCESSES = re.compile(r"[1-9][0-9]*|auto|cpu|gpu|xpu")
 _HOST = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[?[0-9A-Fa-f:.]+\]?")
@@ -52,34 +52,10 @@ Target: type!:Utilization|Value|AverageValue averageUtilization:1.. averageValue
 
 
 @dataclass(frozen=True)
-class SchedulingPolicy:
-    """How the job's pods are scheduled together."""
-
-    min_available: int | None = entry("How many pods must fit before any starts.", minimum=1)
-    queue: str | None = entry("The queue of the gang scheduler; it cannot be changed.", immutable=True)
-    min_resources: dict[str, Any] | None = entry(
-        "What must be free before any pod starts.",
-        shape=Shape("object", values=Shape("int-or-quantity")),
-    )
-    priority_class: str | None = entry("The priority class of the gang.")
-    schedule_timeout_seconds: int | None = entry("How long a gang scheduler may try.", minimum=0)
-
-
-@dataclass(frozen=True)
-class RunPolicySpec:
+class RunPolicySpec(kubeflow.RunPolicySpec):
     """How long the job may live, how often it may fail, and what is left of it."""
 
-    clean_pod_policy: CleanPods | None = entry("Which pods are deleted when the job has ended.")
-    ttl_seconds_after_finished: int | None = entry("When a job that has ended is deleted.", minimum=0)
-    active_deadline_seconds: int | None = entry("How long the job may be active.", minimum=1, wide=True)
-    backoff_limit: int | None = entry("How many restarts make the job fail.", minimum=0)
-    suspend: bool | None = entry("Whether the job shall have no pods for now.")
-    scheduling_policy: SchedulingPolicy | None = entry("How the pods are scheduled together.")
-    managed_by: str | None = entry(
-        "Who looks after the job; it cannot be changed.",
-        immutable=True,
-        shape=Shape("string", enum=(OURS, MULTIKUEUE)),
-    )
+    managed_by: str | None = kubeflow.manager(OURS)
 
 
 @dataclass(frozen=True)
@@ -432,7 +408,7 @@ def read(obj: Object) -> Job:
         name=metadata.get("name") or "",
         uid=metadata.get("uid") or "",
         roles=tuple(_read_role(name, roles[name]) for name in (MASTER, WORKER) if name in roles),
-        run_policy=_read_run_policy(spec.run_policy or RunPolicySpec()),
+        run_policy=kubeflow.read_run_policy(spec.run_policy or RunPolicySpec(), OURS),
         requests=tuple(_requests(spec, roles)),
         elastic=_read_elastic(spec.elastic_policy) if spec.elastic_policy else None,
         object=obj,
@@ -442,18 +418,6 @@ def read(obj: Object) -> Job:
 def _read_role(name: str, role: ReplicaSpec) -> Role:
     return Role(
         name, 1 if role.replicas is None else role.replicas, role.template or {}, role.restart_policy or "OnFailure"
-    )
-
-
-def _read_run_policy(policy: RunPolicySpec) -> RunPolicy:
-    return RunPolicy(
-        clean_pods=policy.clean_pod_policy or "None",
-        ttl_seconds=policy.ttl_seconds_after_finished,
-        deadline_seconds=policy.active_deadline_seconds,
-        backoff_limit=policy.backoff_limit,
-        suspend=bool(policy.suspend),
-        gang_min=policy.scheduling_policy.min_available if policy.scheduling_policy else None,
-        external=policy.managed_by not in (None, OURS),
     )
 
 

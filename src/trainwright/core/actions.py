@@ -1,10 +1,11 @@
-"""Create, Patch, Delete, Emit: all a decision may ask for.
+"""Create, Patch, Delete, Emit: all a decision may ask for, and the Decision that asks.
 
 Actions are values. Whoever carries them out treats "already there" for Create and "not there" for Delete as done,
 so that repeating them after a crash is harmless.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 from trainwright.core.objects import Object, Ref
@@ -56,3 +57,12 @@ class Emit:
 
 
 Action = Create | Patch | Delete | Emit
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do: write this status if it differs, then act, then look again at that time at the latest."""
+
+    status: Object
+    actions: tuple[Action, ...] = ()
+    look_again: datetime | None = None

@@ -15,7 +15,7 @@ from typing import Any
 from trainwright.admission import review
 from trainwright.cluster.base import Cluster
 from trainwright.cluster.events import Recorder
-from trainwright.core.actions import Action, Create, Delete, Emit, Patch
+from trainwright.core.actions import Action, Create, Decision, Delete, Emit, Patch
 from trainwright.core.errors import AlreadyExists, ClusterError, Conflict, NotFound
 from trainwright.core.names import JOB_LABEL
 from trainwright.core.objects import Object, Ref, controller_uid, merge_patch, ref
@@ -23,7 +23,7 @@ from trainwright.core.resources import Resource
 from trainwright.desired import Settings
 from trainwright.operator.fill import filled
 from trainwright.operator.log import Log, logger
-from trainwright.reconcile.decide import Decision, decide, refuse
+from trainwright.reconcile.decide import decide, refuse
 from trainwright.reconcile.diff import name_taken
 from trainwright.reconcile.kind import Kind, Observed, commanded
 

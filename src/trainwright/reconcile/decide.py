@@ -8,13 +8,11 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from trainwright.api.common import Job, RunPolicy
-from trainwright.core.actions import Emit
+from trainwright.core.actions import Decision, Emit
 from trainwright.core.errors import Problem
 from trainwright.core.objects import Object
 from trainwright.desired import Settings
-from trainwright.reconcile.kind import Decision, Kind, Observed, sort_out
-
-__all__ = ["Decision", "decide", "refuse"]
+from trainwright.reconcile.kind import Kind, Observed, sort_out
 
 
 def decide(kind: Kind, job: Job, seen: Observed, settings: Settings, now: datetime) -> Decision:

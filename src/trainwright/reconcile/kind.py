@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 from trainwright.api.common import Job
 from trainwright.api.reader import Shape
 from trainwright.core import names
-from trainwright.core.actions import Action
+from trainwright.core.actions import Decision
 from trainwright.core.errors import Problem
 from trainwright.core.objects import Object, Ref, at, controller_uid, moment, ref
 from trainwright.core.resources import POD_GROUP, Resource
@@ -51,15 +51,6 @@ class Standing:
     def finished(self) -> bool:
         """Say whether nothing more will happen."""
         return self.outcome != ""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What to do: write this status if it differs, then act, then look again at that time at the latest."""
-
-    status: Object
-    actions: tuple[Action, ...] = ()
-    look_again: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from trainwright.api import mpi_job as api
 from trainwright.api.common import Job
 from trainwright.api.mpi_job import LAUNCHER, WORKER
-from trainwright.core.actions import Action, Delete, Emit, Patch
+from trainwright.core.actions import Action, Decision, Delete, Emit, Patch
 from trainwright.core.errors import Problem
 from trainwright.core.objects import Object, at, moment, ref
 from trainwright.core.resources import BATCH_JOB, STATEFUL_SET
@@ -20,7 +20,7 @@ from trainwright.desired import mpi_job as objects
 from trainwright.frameworks import mpirun
 from trainwright.reconcile import diff, mpirun_words, policies, verdicts
 from trainwright.reconcile import record as records
-from trainwright.reconcile.kind import Counts, Decision, Kind, Pod, Sight, Standing
+from trainwright.reconcile.kind import Counts, Kind, Pod, Sight, Standing
 from trainwright.reconcile.policies import Judgement
 from trainwright.reconcile.record import Cause, Record
 from trainwright.reconcile.status import Account, State, finished, kubeflow, standing, suspended

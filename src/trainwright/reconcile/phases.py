@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from trainwright.api.common import Job
-from trainwright.core.actions import Action, Delete, Emit
+from trainwright.core.actions import Action, Decision, Delete, Emit
 from trainwright.core.objects import Object, at, moment, ref
 from trainwright.core.resources import VOLUME_CLAIM
 from trainwright.desired import Desired, Settings
 from trainwright.reconcile import diff, facts, launch, verdicts
 from trainwright.reconcile import record as records
 from trainwright.reconcile.facts import Found
-from trainwright.reconcile.kind import Decision, Kind, Outcome, Pod, Sight, Standing
+from trainwright.reconcile.kind import Kind, Outcome, Pod, Sight, Standing
 from trainwright.reconcile.record import Record, Timer
 from trainwright.reconcile.transitions import ALIVE, FINISHED, STOPPING, TARGETED, Effect, Phase, effect
 from trainwright.reconcile.volcano_status import Move, Tally, phase_of, tally, volcano

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from trainwright.api.common import Job, Role
-from trainwright.core.actions import Action, Delete, Emit
+from trainwright.core.actions import Action, Decision, Delete, Emit
 from trainwright.core.objects import Object, moment, ref
 from trainwright.desired import Settings
 from trainwright.reconcile import diff, policies, verdicts
 from trainwright.reconcile import record as records
-from trainwright.reconcile.kind import Counts, Decision, Kind, Sight, Standing
+from trainwright.reconcile.kind import Counts, Kind, Sight, Standing
 from trainwright.reconcile.policies import Judgement
 from trainwright.reconcile.record import Cause, Record
 from trainwright.reconcile.status import Account, State, count, finished, kubeflow, standing, suspended

@@ -14,12 +14,12 @@ from datetime import datetime
 from trainwright.api import training_job as api
 from trainwright.api.common import Job, RestartPolicy
 from trainwright.api.training_template import MASTER, PSERVER, TRAINER
-from trainwright.core.actions import Action, Emit
+from trainwright.core.actions import Action, Decision, Emit
 from trainwright.core.objects import Object
 from trainwright.desired import Desired, Settings
 from trainwright.reconcile import diff, launch, policies, training_status, verdicts
 from trainwright.reconcile import record as records
-from trainwright.reconcile.kind import Decision, Kind, Outcome, Pod, Sight, Standing
+from trainwright.reconcile.kind import Kind, Outcome, Pod, Sight, Standing
 from trainwright.reconcile.policies import Judgement
 from trainwright.reconcile.record import Cause, Record
 from trainwright.reconcile.training_status import Account, Tally

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from trainwright.api.volcano_spec import Action
+
 Phase = Literal[
     "Pending",
     "Running",
@@ -34,16 +36,6 @@ EVENTS: Mapping[Event, str] = {
 }
 """What may happen, in the order in which it is looked at: of two that happen at once, the first one's policy acts."""
 
-Action = Literal[
-    "AbortJob",
-    "RestartJob",
-    "RestartTask",
-    "RestartPod",
-    "RestartPartition",
-    "TerminateJob",
-    "CompleteJob",
-    "ResumeJob",
-]
 ACTIONS: tuple[Action, ...] = get_args(Action)
 TARGETED: frozenset[str] = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
 """Actions on a part of the job; all others are about the whole of it."""

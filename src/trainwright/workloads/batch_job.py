@@ -13,13 +13,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from trainwright.cluster.metadata import SUFFIX_LENGTH
-from trainwright.core.actions import Action, Create, Delete, Emit
+from trainwright.core.actions import Action, Create, Decision, Delete, Emit
 from trainwright.core.names import LABEL_LENGTH
 from trainwright.core.objects import Object, at, moment, put, ref, timestamp
 from trainwright.core.resources import BATCH_JOB
 from trainwright.workloads.owned_pods import (
     Claim,
-    Decision,
     Workload,
     claim,
     is_finished,

@@ -13,19 +13,10 @@ from typing import Any
 
 from trainwright.cluster import selectors
 from trainwright.cluster.metadata import SUFFIX_LETTERS
-from trainwright.core.actions import Action, Delete, Emit, Patch
+from trainwright.core.actions import Action, Decision, Delete, Emit, Patch
 from trainwright.core.errors import BadRequest
 from trainwright.core.objects import Object, at, controller_uid, moment, owner_reference, ref
 from trainwright.core.resources import POD, Resource
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What to do about one object now: its new status, then these actions, and when to look again."""
-
-    status: Object
-    actions: tuple[Action, ...] = ()
-    look_again: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from trainwright.cluster.base import Change, Cluster
 from trainwright.cluster.events import Recorder
 from trainwright.cluster.informer import Informer
 from trainwright.cluster.queue import Backoff, WorkQueue
-from trainwright.core.actions import Action, Create, Delete, Emit, Patch
+from trainwright.core.actions import Action, Create, Decision, Delete, Emit, Patch
 from trainwright.core.errors import AlreadyExists, ClusterError, Conflict, NotFound
 from trainwright.core.objects import Object, Ref, controller_uid, merge_patch, ref
 from trainwright.core.resources import POD, Resource
-from trainwright.workloads.owned_pods import Decision, Workload, without_finalizer
+from trainwright.workloads.owned_pods import Workload, without_finalizer
 
 log = logging.getLogger(__name__)
 

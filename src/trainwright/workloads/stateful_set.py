@@ -9,11 +9,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from trainwright.core.actions import Action, Create
+from trainwright.core.actions import Action, Create, Decision
 from trainwright.core.objects import Object, at
 from trainwright.core.resources import STATEFUL_SET
 from trainwright.workloads.owned_pods import (
-    Decision,
     Workload,
     change,
     claim,
