@@ -1,7 +1,7 @@
 """The published EDL experiments against what is wanted of our policy, and how long a simulated day takes.
 
-Run with `.venv/bin/python benchmarks/simulate.py`; docs/elasticity.md quotes it and says what stands in the way of the
-two figures that are short.
+Run with `.venv/bin/python benchmarks/simulate.py`; docs/elasticity.md quotes it and says what stands in the way of
+more.
 """
 
 import time

@@ -6,8 +6,10 @@ Amounts are written total/used: thousandths of a cpu, millions of bytes, devices
 import pytest
 from tests.autoscaler.world import job
 
-from trainwright.autoscaler import Ask, Cluster, Node, plan
+from trainwright.autoscaler import Ask, Cluster, ElasticJob, Node, plan
+from trainwright.autoscaler.draft import Draft
 from trainwright.autoscaler.fulfilment import order, score
+from trainwright.placement import amounts, plus
 
 MEGA = 10**6
 GPU = "nvidia.com/gpu"
@@ -167,6 +169,54 @@ BOTH = ("fulfilment", "edl-compat")
 def test_facts(nodes, jobs, load, policies, sizes):
     for policy in policies:
         assert plan(Cluster(nodes, max_load=load), jobs, policy).sizes() == sizes, policy
+
+
+def test_f01_quantities_are_whole_numbers():
+    assert amounts({"cpu": "1k", "memory": "100Mi", GPU: 10}) == {"cpu": 1_000_000, "memory": 104_857_600, GPU: 10}
+
+
+@pytest.mark.parametrize(
+    ("ask", "devices"),
+    [
+        pytest.param(Ask({GPU: 1}), 1, id="a request"),
+        pytest.param(Ask({}, {GPU: 1}), 1, id="a limit"),
+        pytest.param(Ask({"cpu": 1000}), 0, id="no GPU"),
+        pytest.param(Ask({}), 0, id="nothing"),
+    ],
+)
+def test_f20_f23_a_job_needs_gpus_if_its_units_ask_for_one(ask, devices):
+    assert Draft(Cluster(()), ()).shape(ask).devices == devices
+
+
+def test_f22_what_one_side_lacks_counts_as_nothing():
+    held = amounts({"cpu": "200m", "memory": "500Mi"})
+
+    assert plus(held, amounts({"cpu": "200m", "memory": "500Mi", GPU: 8})) == amounts(
+        {"cpu": "400m", "memory": "1000Mi", GPU: 8}
+    )
+
+
+@pytest.mark.parametrize(("low", "high", "elastic"), [(0, 0, False), (1, 2, True), (2, 2, False)])
+def test_f24_a_job_is_elastic_if_its_minimum_is_below_its_maximum(low, high, elastic):
+    assert ElasticJob("a", Ask({}), low, high, low).elastic is elastic
+
+
+def test_f25_all_of_the_nodes_may_be_used_unless_said_otherwise():
+    assert Cluster(()).max_load == 1.0
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "sizes"),
+    [
+        pytest.param(1735, 1825, {"a": 1}, id="what is left of 2000 and 1993 fits"),
+        pytest.param(1736, 1825, {}, id="a thousandth of a cpu too much"),
+        pytest.param(1735, 1826, {}, id="too much memory"),
+    ],
+)
+def test_f26_what_is_idle_is_what_is_offered_less_what_is_requested(cpu, memory, sizes):
+    nodes = [node("2000/265", "1993/168")]
+
+    assert plan(Cluster(nodes), [a(0, 1, 0, **unit(cpu, memory))]).sizes() == sizes
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from tests.autoscaler.world import World, job
 from trainwright.autoscaler import NOWHERE, Ask, Cluster, Fixed, Node, plan
 
 GPU = "nvidia.com/gpu"
+AHEAD = (*["large"] * 5, "small", "small", *["large"] * 3)
+"""Where the units of a job are that has more than its share."""
 
 
 def node(name, cpu, used=0, leaving=0, gpu=0):
@@ -35,6 +37,27 @@ def node(name, cpu, used=0, leaving=0, gpu=0):
             id="a new job's minimum and its share are taken from who has more",
         ),
         pytest.param(
+            [node("large", 9, used=9), node("small", 2, used=2)],
+            (),
+            [job("a", 1, 1, 19, 10, on=AHEAD), job("b", 1, 1, 19, 1, on=("large",))],
+            {"a": 6},
+            id="who is ahead gives up places wherever they are",
+        ),
+        pytest.param(
+            [node("large", 10, used=9, leaving=1), node("small", 2, used=2)],
+            (),
+            [job("a", 1, 1, 19, 10, on=AHEAD), job("b", 1, 1, 19, 1, on=("large",))],
+            {"a": 7},
+            id="while pods are stopping, places on larger nodes are given up first",
+        ),
+        pytest.param(
+            [node("large", 10, used=6, leaving=4), node("small", 2, used=2)],
+            (),
+            [job("a", 1, 1, 19, 7, on=AHEAD), job("b", 1, 1, 19, 1, on=("large",))],
+            {"a": 6},
+            id="when only places on small nodes are left, these",
+        ),
+        pytest.param(
             [node("n", 4, used=4)],
             (),
             [job("a", 1, 1, 9, 4, on="n"), job("b", 1, 3, 9, created=1)],
@@ -54,6 +77,27 @@ def node(name, cpu, used=0, leaving=0, gpu=0):
             [job("a", 1, 1, 9, 4, on="n")],
             {"a": 1},
             id="a pod of others is yielded to",
+        ),
+        pytest.param(
+            [node("n", 12, used=12)],
+            [{"cpu": 1}] * 2,
+            [job("a", 1, 1, 12, 12, on="n")],
+            {"a": 10},
+            id="few pods of others get what they ask for",
+        ),
+        pytest.param(
+            [node("n", 12, used=12)],
+            [{"cpu": 1}] * 6,
+            [job("a", 1, 1, 12, 12, on="n")],
+            {"a": 4},
+            id="where many wait, room is made for one more for every three of them",
+        ),
+        pytest.param(
+            [node("n", 18, used=12)],
+            [{"cpu": 1}] * 6,
+            [job("a", 1, 1, 12, 12, on="n")],
+            {},
+            id="no more are expected than wait if those find room",
         ),
         pytest.param(
             [node("n", 4, used=4)],

@@ -118,6 +118,23 @@ def test_an_unchanging_cluster_comes_to_rest_and_stays_there(world):
 
 @given(world=worlds(gpus=False, alike=True))
 @settings(deadline=None)
+def test_evening_out_comes_to_rest_while_a_pod_is_stopping_on_every_node(world):
+    seen = []
+    for _ in range(MIXED_ROUNDS + 2):
+        cluster, jobs = world.look()
+        decision = plan(replace(cluster, nodes=[_with_one_stopping(node) for node in cluster.nodes]), jobs)
+        seen.append(decision.sizes())
+        world.carry_out(decision)
+
+    assert not any(seen[MIXED_ROUNDS:])
+
+
+def _with_one_stopping(node):
+    return replace(node, offers={**node.offers, "cpu": node.offers["cpu"] + 1}, leaving={"cpu": 1})
+
+
+@given(world=worlds(gpus=False, alike=True))
+@settings(deadline=None)
 def test_equal_jobs_come_to_rest_within_two_rounds(world):
     for _ in range(2):
         world.carry_out(plan(*world.look()))

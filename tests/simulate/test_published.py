@@ -5,7 +5,8 @@ docs/elasticity.md.
 """
 
 import time
-from functools import cache
+from functools import cache, partial
+from itertools import pairwise
 
 import pytest
 import yaml
@@ -75,10 +76,10 @@ def test_the_released_algorithm_comes_near_its_own_experiment(name, figure, low,
         pytest.param("edl-case-1", "strict_ready_s", 0, 15, id="case 1: jobs are ready within seconds"),
         pytest.param("edl-case-1", "jobs_up", 20, 20, id="case 1: every job is up"),
         pytest.param("edl-case-1", "jain", 0.98, 1, id="case 1: equal jobs have equal shares"),
-        pytest.param("edl-case-1", "utilisation_steady", 0.85, 1, id="case 1: with 20 jobs up, 85 % are used"),
+        pytest.param("edl-case-1", "utilisation_steady", 0.88, 1, id="case 1: with 20 jobs up, 88 % are used"),
         pytest.param("edl-case-2", "utilisation", 0.85, 1, id="case 2: 85 % are used"),
         pytest.param("edl-case-2", "utilisation_off_peak", 0.83, 1, id="case 2: 83 % are used off-peak"),
-        pytest.param("edl-case-2", "background_shortfall_pod_s", 0, 9.5 * 900, id="case 2: other load is yielded to"),
+        pytest.param("edl-case-2", "background_shortfall_pod_s", 0, 8 * 900, id="case 2: other load is yielded to"),
         pytest.param(
             "edl-case-2-quick-exit",
             "background_shortfall_pod_s",
@@ -102,6 +103,60 @@ def test_no_size_would_use_more_than_ours_in_case_1(seed):
 
     unit = run.jobs[0].needs
     assert not [node.name for node in run.world.nodes if node.holds(unit)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_best_packing_in_case_1_is_not_far_from_ours(seed):
+    """Wherever somebody who may choose the places puts the 200 parameter servers, 254 trainers fit and no more."""
+    run = Run(scenario("edl-case-1"), "fulfilment", seed)
+    best = _most_trainers([node.free()[0] for node in run.world.nodes], servers=200, server=4000, trainer=5000)
+    run.live()
+
+    assert best == pytest.approx(254, abs=3)
+    assert 0.93 * best <= sum(job.running.value for job in run.jobs) <= best
+
+
+def _most_trainers(rooms, servers, server, trainer):
+    """Return the most trainers that fit beside so many servers, over all ways to spread these over the rooms."""
+    most = {0: 0}
+    for room in rooms:
+        after: dict[int, int] = {}
+        for placed, trainers in most.items():
+            for here in range(min(room // server, servers - placed) + 1):
+                count = trainers + (room - here * server) // trainer
+                after[placed + here] = max(after.get(placed + here, 0), count)
+        most = after
+    return most[servers]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_decision_would_free_room_sooner_than_ours_in_case_2(seed):
+    """A pod of the service finds a hole at once or waits for one grace period: only idle room could be quicker."""
+    run = Run(scenario("edl-case-2"), "fulfilment", seed)
+    load = run.loads[0]
+    wanted = load.spec.levels
+    found: list[int] = []
+    for before, after in pairwise(wanted):
+        if after.replicas > before.replicas:
+            run.clock.at(after.at, partial(_count_holes, run, after.replicas - before.replicas, found))
+    run.live()
+
+    begin, grace = load.spec.start, run.scenario.jobs[0].elastic.grace
+    assert len(found) == 3
+    bound = 300 * begin + (300 - sum(found)) * grace
+    assert _shortfall(run) <= bound
+
+
+def _count_holes(run, most, found):
+    needs = run.loads[0].needs
+    room = (node.free() for node in run.world.nodes)
+    holes = sum(min(free // need for free, need in zip(each, needs, strict=True) if need) for each in room)
+    found.append(min(most, holes))
+
+
+def _shortfall(run):
+    window, load = run.scenario.measure.shortfall, run.loads[0]
+    return load.wanted.integral(window) - load.running.integral(window)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ and given when it is free: until then the job it is meant for does not grow, and
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from fractions import Fraction
 from heapq import heapify, heappop, heappush, heapreplace
 
 from trainwright.autoscaler.base import Cluster, ElasticJob, Plan
@@ -30,8 +29,6 @@ EFFORT = 64
 """How many units may have to leave together so that one job catches up by one."""
 CROWD = 3
 """For every so many pods of others that have to wait, room is made for one more."""
-WORTH = Fraction(3, 4)
-"""How many places on larger nodes, per job ahead, make it worth while that those on small nodes leave a round later."""
 FINEST = 4096
 """In how many steps a job grows at most: with a wider range, a step is more than one unit."""
 
@@ -393,7 +390,7 @@ def _even_out(draft: Draft) -> None:
 
 
 def _hand_over_larger(draft: Draft) -> bool:
-    """Let those ahead hand over places that are not on small nodes; say whether that is enough for one round."""
+    """Let those ahead hand over places that are not on small nodes; say whether it comes to one for each of them."""
     behind, ahead = _apart(draft)
     larger = {shape: draft.larger_nodes(shape) for shape in {row.shape for row in behind}}
     alike = {shape: _Donors(rows, _after_loss) for shape, rows in _by_shape(ahead).items() if larger.get(shape)}
@@ -411,7 +408,7 @@ def _hand_over_larger(draft: Draft) -> bool:
             continue
         given += 1
         _file_again(heap, row)
-    return given > 0 and given >= WORTH * len(ahead)
+    return 0 < len(ahead) <= given
 
 
 def _level(rows: Collection[Row]) -> float:

@@ -159,7 +159,7 @@ class Room:
                 now[index] = [amount - node.leaving.get(name, 0) for amount, name in zip(free, resources, strict=True)]
         self.now = Holes(now)
         self.later = Holes(later)
-        self.stopping = bool(later)
+        self.stopping = any(free != now[index] for index, free in later.items())
         """Whether pods were on their way out before anything was planned."""
         self._open: dict[Shape, int] = {}
         self._numbers: dict[str, int] = {}
