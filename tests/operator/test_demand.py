@@ -47,7 +47,7 @@ JOB = pytorch_job("a", 1, 6, 3)
         pytest.param("0@n 1@n 2", ("n", "n", ""), 2, 0, False, id="a pod without a node has no place"),
         pytest.param("0@n 2@n", ("n", "", "n"), 2, 0, True, id="a lost pod is waited for"),
         pytest.param("0@n 1@n 2@n 3@m", ("n", "n", "n", "m"), 3, 0, True, id="a pod too many has to leave first"),
-        pytest.param("0@n 1@n 2@n 3@m!", ("n", "n", "n"), 3, 1, True, id="a pod that leaves is still in the way"),
+        pytest.param("0@n 1@n 2@n 3@m!", ("n", "n", "n"), 3, 1, False, id="a pod that is stopping counts as gone"),
         pytest.param("0@n 1@n 2@n! 2@m", ("n", "n", "m"), 3, 1, False, id="a pod that is replaced is no resize"),
         pytest.param("0@n 1@n 2@n=Failed", ("n", "n"), 2, 0, True, id="a failed pod is made again"),
     ],

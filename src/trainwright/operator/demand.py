@@ -76,8 +76,6 @@ class _Units:
 
     staying: Mapping[int, PodFacts]
     leaving: int
-    top: int
-    """One more than the highest index of any pod that is there and has not ended."""
     ended: frozenset[int]
     """Indices that have ended for good: nobody makes them again."""
 
@@ -130,7 +128,8 @@ def _with_units(job: ElasticJob, role: Role, span: tuple[int, int], units: _Unit
         running=sum(pod.phase == "Running" for index, pod in staying.items() if index in wanted),
         leaving=units.leaving,
         ended=len(units.ended),
-        resizing=units.top > role.replicas or not wanted <= staying.keys(),
+        # What is stopping counts as gone: the resize that stops it is carried out.
+        resizing=max(staying, default=-1) >= role.replicas or not wanted <= staying.keys(),
     )
 
 
@@ -148,7 +147,6 @@ def _units(pods: Iterable[_Placed], record: RoleRecord) -> _Units:
     return _Units(
         staying={index: pod for index, pod in there if not pod.leaving},
         leaving=sum(pod.leaving for _, pod in there),
-        top=max((index + 1 for index, _ in there), default=0),
         ended=_ended(pods, record),
     )
 
