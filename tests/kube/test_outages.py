@@ -16,14 +16,18 @@ from tests.reconcile.making import manifest
 from tools.kube import ControlPlane
 
 from trainwright.core.objects import Object
+from trainwright.desired import KUBERNETES
+from trainwright.kinds import KINDS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.fault, pytest.mark.timeout(180)]
 
 WORKERS = ("j-worker-0", "j-worker-1")
 PODS = ("j-master-0", *WORKERS)
 CRD = "crd/pytorchjobs.kubeflow.org"
-WATCHED = 4
-"""Resources the operator watches: jobs, pods, Services, autoscalers."""
+WATCHED = len(
+    {row for kind in KINDS for row in (kind.resource, *kind.owned(KUBERNETES.gang), kind.commands) if row is not None}
+)
+"""How many resources the operator watches: the kinds, their commands and what their jobs have."""
 
 
 @pytest.fixture(scope="module")
