@@ -1,6 +1,5 @@
 """A launcher and its workers as plain pods, with nothing of a job kind: what mpirun needs to start ranks by exec."""
 
-import sys
 from typing import Any
 
 from tests.node.world import World, config_map, pod
@@ -101,7 +100,7 @@ def launcher(script: str, name: str = "job-launcher", *, account: str = "launche
     delivery = {
         "name": "kubectl-delivery",
         "image": "any",
-        "command": [sys.executable, "-I", kubectl.__file__, "--deliver"],
+        "command": [*kubectl.delivery()],
         "env": [{"name": "TARGET_DIR", "value": "/opt/kube"}],
         "volumeMounts": [kube],
     }

@@ -116,7 +116,7 @@ async def local_home(options: HomeOptions) -> AsyncIterator[LocalHome]:
             (sys.executable, "-I", str(wait_for.__file__)),
             pulls=False,
             kubectl_image="trainwright",
-            kubectl_command=(sys.executable, "-I", str(kubectl.__file__), "--deliver"),
+            kubectl_command=kubectl.delivery(),
             one_machine=True,
         )
         await stack.enter_async_context(isolation)
