@@ -77,6 +77,12 @@ def at(obj: Any, path: Iterable[str], default: Any = None) -> Any:
     return obj
 
 
+def holds(obj: Object, condition: str) -> bool:
+    """Say whether a condition in an object's status is true."""
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == condition and each["status"] == "True" for each in conditions)
+
+
 def nest(path: Iterable[str], value: Any) -> Any:
     """Return `value` wrapped in dicts along a path: the merge patch that sets it there."""
     for step in reversed(tuple(path)):

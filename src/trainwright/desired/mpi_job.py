@@ -7,7 +7,7 @@ until the workers are ready.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from trainwright import frameworks
 from trainwright.api import mpi_job as api
@@ -85,24 +85,24 @@ class _Plan:
     settings: Settings
     version: int
 
-    @property
+    @cached_property
     def options(self) -> Options:
         return Options(**self.job.requests[0].options)
 
-    @property
+    @cached_property
     def spec(self) -> api.Spec:
         return api.spec_of(self.job)
 
-    @property
+    @cached_property
     def sizing(self) -> Sizing:
         found = api.sizing_of(self.job, self.settings.per_node)
         return found if isinstance(found, Sizing) else Sizing(0, 0, "", str(found))
 
-    @property
+    @cached_property
     def has_set(self) -> bool:
         return not self.options.modern and self.job.count(WORKER) > 0
 
-    @property
+    @cached_property
     def domain(self) -> str:
         return mpirun.domain(self.job, self.options)
 

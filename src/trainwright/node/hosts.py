@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainwright.core.objects import Object
+from trainwright.core.objects import Object, holds
 
 log = logging.getLogger(__name__)
 
@@ -267,7 +267,4 @@ def _has_address(pod: Object) -> bool:
 
 
 def _ready(pod: Object) -> bool:
-    if pod["metadata"].get("deletionTimestamp"):
-        return False
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+    return not pod["metadata"].get("deletionTimestamp") and holds(pod, "Ready")

@@ -10,7 +10,7 @@ from typing import Any
 from trainwright.api.schema import document, schema
 from trainwright.cluster.base import Cluster
 from trainwright.core.errors import AlreadyExists, HomeError, NotFound
-from trainwright.core.objects import Object
+from trainwright.core.objects import Object, holds
 from trainwright.core.resources import Resource
 from trainwright.operator.log import logger
 from trainwright.operator.rights import CUSTOM_RESOURCE
@@ -120,6 +120,4 @@ async def _ensure(cluster: Cluster, wanted: Object) -> None:
 
 
 async def _is_served(cluster: Cluster, name: str) -> bool:
-    there = await cluster.get(CUSTOM_RESOURCE, "", name)
-    conditions = (there.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+    return holds(await cluster.get(CUSTOM_RESOURCE, "", name), "Established")

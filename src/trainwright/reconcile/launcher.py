@@ -7,13 +7,14 @@ What has ended stays ended: nothing but the status is asked about that.
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from trainwright.api import mpi_job as api
 from trainwright.api.common import Job
 from trainwright.api.mpi_job import LAUNCHER, WORKER
 from trainwright.core.actions import Action, Decision, Delete, Emit, Patch
 from trainwright.core.errors import Problem
-from trainwright.core.objects import Object, at, moment, ref
+from trainwright.core.objects import Object, at, holds, moment, ref
 from trainwright.core.resources import BATCH_JOB, STATEFUL_SET
 from trainwright.desired import Desired, Settings
 from trainwright.desired import mpi_job as objects
@@ -100,9 +101,13 @@ class _Look:
         news = (Emit(f"{self.kind.name}Created", f"{self.kind.name} {self.job.name} is {words}."),) if is_new else ()
         return Decision(status, (*actions, *news), judged.look_again)
 
+    @cached_property
+    def _spec(self) -> api.Spec:
+        return api.spec_of(self.job)
+
     @property
     def _plain_workers(self) -> bool:
-        return api.spec_of(self.job).mpi_replica_specs is not None
+        return self._spec.mpi_replica_specs is not None
 
     def _remembered(self, launcher: Object | None) -> Record:
         """Return the record with the launcher that is there, how often it was tried again, and how it last failed.
@@ -143,9 +148,8 @@ class _Look:
         return replace(desired, support=around)
 
     def _may_launch(self) -> bool:
-        spec = api.spec_of(self.job)
         by_exec = dict(self.job.requests[0].options)["transport"] == "exec"
-        waits = by_exec or spec.launcher_creation_policy == "WaitForWorkersReady"
+        waits = by_exec or self._spec.launcher_creation_policy == "WaitForWorkersReady"
         ready = sum(_is_ready(pod) for pod in self._workers())
         return not waits or ready >= self.job.count(WORKER)
 
@@ -300,9 +304,7 @@ def _status(job: Job, account: Account, now: datetime) -> Object:
 
 
 def _is_ready(pod: Pod) -> bool:
-    conditions = at(pod.object, ("status", "conditions")) or ()
-    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-    return ready and pod.phase == "Running" and not pod.terminating
+    return holds(pod.object, "Ready") and pod.phase == "Running" and not pod.terminating
 
 
 def _before_it_was_stopped(pod: Pod) -> Object:

@@ -5,9 +5,10 @@ give a rank and no host, the host follows from how ranks are placed: slot by slo
 """
 
 import re
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+from trainwright.reconcile.verdicts import signal_name
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Fault:
         who = f"rank {self.rank}" if self.rank is not None else "a rank"
         where = f" on {self.host}" if self.host else ""
         if self.signal:
-            return f"{who}{where} was killed by {_signal_name(self.signal)}"
+            return f"{who}{where} was killed by {signal_name(self.signal)}"
         return f"{who}{where} exited with code {self.code}"
 
 
@@ -62,10 +63,3 @@ def fault(text: str, hosts: Sequence[str], slots: int) -> Fault | None:
 
 def _short(host: str) -> str:
     return host.partition(".")[0]
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -49,7 +49,7 @@ class Culprit:
             said = f": {self.message}" if self.message else ""
             return f"failed ({self.reason}{said})" if self.reason else f"failed{said}"
         if self.signal:
-            return f"was killed by {_signal_name(self.signal)} (exit code {self.code})"
+            return f"was killed by {signal_name(self.signal)} (exit code {self.code})"
         return f"exited with code {self.code}"
 
     def as_json(self) -> Object:
@@ -136,7 +136,8 @@ def _place(job: Job, pod: str, order: Mapping[str, int]) -> tuple[int, int]:
     return order.get(role, len(order)), int(index) if index.isdecimal() else 0
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """Return a signal as people know it: SIGKILL."""
     try:
         return signal.Signals(number).name
     except ValueError:

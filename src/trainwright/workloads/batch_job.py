@@ -18,6 +18,7 @@ from trainwright.core.names import LABEL_LENGTH
 from trainwright.core.objects import Object, at, moment, put, ref, timestamp
 from trainwright.core.resources import BATCH_JOB
 from trainwright.workloads.owned_pods import (
+    TEMPLATE_SHAPES,
     Claim,
     Workload,
     claim,
@@ -51,12 +52,7 @@ _SHAPES: dict[str, type] = {
     "spec.activeDeadlineSeconds": int,
     "spec.ttlSecondsAfterFinished": int,
     "spec.suspend": bool,
-    "spec.selector": dict,
-    "spec.template": dict,
-    "spec.template.metadata": dict,
-    "spec.template.metadata.labels": dict,
-    "spec.template.metadata.annotations": dict,
-    "spec.template.spec": dict,
+    **TEMPLATE_SHAPES,
 }
 _REFUSED = ("podFailurePolicy", "successPolicy", "backoffLimitPerIndex", "maxFailedIndexes")
 

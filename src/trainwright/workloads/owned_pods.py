@@ -177,6 +177,17 @@ def letters(length: int, *words: str) -> str:
 # What cannot be run
 
 
+TEMPLATE_SHAPES: Mapping[str, type] = {
+    "spec.selector": dict,
+    "spec.template": dict,
+    "spec.template.metadata": dict,
+    "spec.template.metadata.labels": dict,
+    "spec.template.metadata.annotations": dict,
+    "spec.template.spec": dict,
+}
+"""What every object that owns pods has, as `misshapen` looks at it."""
+
+
 def misshapen(obj: Object, shapes: Mapping[str, type]) -> list[str]:
     """Return a sentence for each field that is there and is not what it should be: no API server has looked at it."""
     found = [(path, shape, at(obj, path.split("."))) for path, shape in shapes.items()]

@@ -13,6 +13,7 @@ from trainwright.core.actions import Action, Create, Decision
 from trainwright.core.objects import Object, at
 from trainwright.core.resources import STATEFUL_SET
 from trainwright.workloads.owned_pods import (
+    TEMPLATE_SHAPES,
     Workload,
     change,
     claim,
@@ -38,12 +39,7 @@ _SHAPES: dict[str, type] = {
     "spec.minReadySeconds": int,
     "spec.ordinals.start": int,
     "spec.serviceName": str,
-    "spec.selector": dict,
-    "spec.template": dict,
-    "spec.template.metadata": dict,
-    "spec.template.metadata.labels": dict,
-    "spec.template.metadata.annotations": dict,
-    "spec.template.spec": dict,
+    **TEMPLATE_SHAPES,
     "spec.updateStrategy.rollingUpdate.partition": int,
 }
 _POLICIES = ("OrderedReady", "Parallel")
