@@ -65,7 +65,7 @@ class Asking:
     async def get(self, target: str) -> tuple[int, str]:
         """Return the code and the text of an answer."""
         wire = await self.connect()
-        await wire.write(f"GET {target} HTTP/1.1\r\nHost: node\r\n\r\n".encode())
+        await wire.write(f"GET {target} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n".encode())
         head, _, body = (await wire.reader.read()).partition(b"\r\n\r\n")
         wire.close()
         if b"Transfer-Encoding: chunked" in head:

@@ -12,10 +12,10 @@ from tests.node.world import pod
 from trainwright.cluster.memory import MemoryCluster
 from trainwright.core.errors import ClusterError, HomeError
 from trainwright.core.objects import Object
-from trainwright.core.resources import BUILT_IN, NODE, POD
+from trainwright.core.resources import BUILT_IN, LEASE, NODE, POD
 from trainwright.node import agent
 from trainwright.node.agent import AgentOptions
-from trainwright.node.lease import LEASE, NAMESPACE
+from trainwright.node.lease import NAMESPACE
 
 
 class World:

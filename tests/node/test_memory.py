@@ -117,6 +117,7 @@ async def test_polling_sees_what_a_child_takes():
         limit = MemoryLimits(None).limit(100 << 20, parent.pid, everybody)
         await asyncio.wait_for(limit.wait(), 20)
         assert limit.exceeded()
+        assert limit.peak() > 100 << 20
     finally:
         os.killpg(parent.pid, 9)
         parent.wait()

@@ -6,8 +6,8 @@ import pytest
 
 from trainwright.cluster.memory import MemoryCluster
 from trainwright.core.errors import NotFound
-from trainwright.core.resources import BUILT_IN, NODE
-from trainwright.node.lease import LEASE, NAMESPACE, Heartbeat
+from trainwright.core.resources import BUILT_IN, LEASE, NODE
+from trainwright.node.lease import NAMESPACE, Heartbeat
 from trainwright.node.registration import NodeFacts, Registration, node_status
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -1,6 +1,6 @@
 """The rights of a node: what is printed is what is documented."""
 
-from trainwright.node.lease import LEASE
+from trainwright.core.resources import LEASE
 from trainwright.node.rights import LEASE_RIGHTS, RIGHTS, manifests
 
 

@@ -55,10 +55,10 @@ def shell(script: str, *flags: str) -> str:
         pytest.param(
             "/containerLogs/ns/p/main?previous=true", 400, "previous terminated container", id="no run before"
         ),
-        pytest.param("/containerLogs/ns/p/main?timestamps=true", 400, "does not know when", id="times are not known"),
+        pytest.param("/containerLogs/ns/p/main?sinceTime=noon", 400, "expected a time such as", id="no time at all"),
         pytest.param("/containerLogs/ns/p/other", 400, "container 'other' is not in pod 'p'", id="no such container"),
         pytest.param("/containerLogs/ns/q/main", 400, "log of container 'main' in pod 'q'", id="no such pod"),
-        pytest.param("/exec/ns/p/main", 400, "speaks WebSocket here", id="no upgrade was asked for"),
+        pytest.param("/exec/ns/p/main", 400, "WebSocket is spoken here", id="no upgrade was asked for"),
     ],
 )
 async def test_get(node, target, code, words):
@@ -318,7 +318,7 @@ async def test_only_who_shows_the_right_certificate_may_ask(tmp_path):
         known.check_hostname, known.verify_mode = False, ssl.CERT_NONE
         known.load_cert_chain(ours)
         reader, writer = await asyncio.open_connection("127.0.0.1", node.port, ssl=known)
-        writer.write(b"GET /healthz HTTP/1.1\r\n\r\n")
+        writer.write(b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n")
         assert b"200 OK" in await reader.read()
         writer.close()
 

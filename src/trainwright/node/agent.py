@@ -8,7 +8,6 @@ lost ones are recorded as such when a node of the same name starts again.
 import asyncio
 import contextlib
 import fcntl
-import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,10 +26,10 @@ from trainwright.node.lease import Heartbeat
 from trainwright.node.neighbours import Neighbourhood
 from trainwright.node.net import NetIsolation
 from trainwright.node.serving import NodeServer
+from trainwright.node.signals import cancelled_by_signals
 from trainwright.node.tokens import Issue
 from trainwright.node.way_out import way_out
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _NO_NAMES = "names of Services do not resolve in pods, so jobs of several pods cannot find each other"
 
 
@@ -70,33 +69,13 @@ class AgentOptions:
 
 async def run(cluster: Cluster, options: AgentOptions, on_notice: Callable[[str], None]) -> None:
     """Be a node until SIGTERM or SIGINT; `on_notice` is told in words how it is one."""
-    with _cancelled_by_signals(), contextlib.suppress(asyncio.CancelledError):
+    with cancelled_by_signals(), contextlib.suppress(asyncio.CancelledError):
         async with node(cluster, options, on_notice) as kubelet:
             try:
                 await asyncio.get_running_loop().create_future()
             except asyncio.CancelledError:
                 on_notice(f"stopping: pods have {options.grace:g} s to end; another signal ends them at once")
                 await kubelet.drain(options.grace)
-
-
-@contextlib.contextmanager
-def _cancelled_by_signals() -> Iterator[None]:
-    """Have the current task cancelled by a first signal, and again by a second; what it does then is left alone."""
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    assert task
-    left = [task.cancel, task.cancel]
-
-    def heard() -> None:
-        if left:
-            left.pop()()
-
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, heard)
-    try:
-        yield
-    finally:
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
 
 
 @asynccontextmanager

@@ -7,15 +7,14 @@ own, hence no token, and need no way.
 """
 
 import asyncio
-import contextlib
 import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
 from trainwright.node.base import Isolation
-from trainwright.node.connections import Connections
 from trainwright.node.proxy import relay
+from trainwright.web.connections import Connection, Connections
 
 log = logging.getLogger(__name__)
 
@@ -43,14 +42,13 @@ async def way_in(isolation: Isolation, host: str, port: int, stack: AsyncExitSta
     return WayIn({"KUBERNETES_SERVICE_HOST": HOST, **dict.fromkeys(names, told)}, address)
 
 
-async def _carry(host: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(asyncio.CancelledError):
-        try:
-            far = await asyncio.open_connection(host, port)
-        except OSError as error:
-            log.debug("a pod was not connected to the API server: %s", error)
-            return
-        try:
-            await relay((reader, writer), far)
-        finally:
-            far[1].close()
+async def _carry(host: str, port: int, connection: Connection) -> None:
+    try:
+        far = await asyncio.open_connection(host, port)
+    except OSError as error:
+        log.debug("a pod was not connected to the API server: %s", error)
+        return
+    try:
+        await relay((connection.reader, connection.writer), far)
+    finally:
+        far[1].close()

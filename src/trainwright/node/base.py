@@ -35,6 +35,18 @@ class SandboxSpec:
 
 
 @dataclass(frozen=True)
+class User:
+    """Whom processes belong to, where that is not whoever runs the node."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+    home: str = "/"
+    shell: str = "/bin/sh"
+
+
+@dataclass(frozen=True)
 class ProcessSpec:
     """One process to start: the main process of a container, or an exec."""
 
@@ -51,6 +63,10 @@ class ProcessSpec:
     """Its standard input is a terminal, and shall be the one it obeys: Ctrl-C there interrupts it."""
     leave_children: bool = False
     """What it leaves running when it ends of itself lives on until the pod closes, as after an exec on a cluster."""
+    note: int | None = None
+    """A descriptor of the caller's in which is noted how it ended, even if the caller is no more."""
+    user: User | None = None
+    """Whose process it is; None: the caller's own."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +149,12 @@ class Isolation(Protocol):
 
     async def open(self, spec: SandboxSpec) -> Sandbox:
         """Make the place for one pod."""
+
+    def hold(self, descriptor: int) -> None:
+        """Have a descriptor kept open until nothing of any pod is left, even if this process is killed.
+
+        To be called before anything is made.
+        """
 
     async def listen(self, port: int) -> tuple[socket.socket, str]:
         """Return a listening socket that all pods can reach, and the address they reach it at."""

@@ -4,9 +4,7 @@ An API server does not check a kubelet's certificate unless it is told to, so a 
 start, will do. The other way round it matters: whoever may ask a node may run commands in its pods.
 """
 
-import ipaddress
 import ssl
-import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from trainwright.core.errors import HomeError
+from trainwright.web import tls
 
 _VALID = timedelta(days=3650)
 _CLOCKS_DIFFER = timedelta(hours=1)
@@ -23,11 +22,7 @@ _CLOCKS_DIFFER = timedelta(hours=1)
 
 def server_context(node: str, address: str, clients: Path | None) -> ssl.SSLContext:
     """Return what serves HTTPS as `node`; with `clients`, only to those who show a certificate from that file."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.NamedTemporaryFile(suffix=".pem") as file:  # ssl reads certificates from files only
-        file.write(self_signed(node, address))
-        file.flush()
-        context.load_cert_chain(file.name)
+    context = tls.server_context(self_signed(node, address))
     if clients is None:
         return context
     context.verify_mode = ssl.CERT_REQUIRED
@@ -60,17 +55,7 @@ def self_signed(node: str, address: str) -> bytes:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCKS_DIFFER)
         .not_valid_after(now + _VALID)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(node), _general(address)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(node), tls.subject(address)]), critical=False)
         .sign(key, hashes.SHA256())
     )
-    secret = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return secret + certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _general(address: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(address))
-    except ValueError:
-        return x509.DNSName(address)
+    return tls.private_pem(key) + certificate.public_bytes(serialization.Encoding.PEM)

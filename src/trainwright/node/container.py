@@ -18,12 +18,15 @@ from typing import Literal
 
 from trainwright.core.errors import ClusterError
 from trainwright.core.objects import Object
-from trainwright.node import logs, probes
+from trainwright.node import logs, notes, probes
 from trainwright.node.base import Exit, Mount, Process, ProcessSpec, Sandbox, SpawnError
+from trainwright.node.log_times import Timekeeper
 from trainwright.node.memory import Limit, MemoryLimits, memory_limit
+from trainwright.node.notes import Note
 from trainwright.node.patience import Patience
 from trainwright.node.refusals import Missing, Refused
 from trainwright.node.status import MESSAGE_BYTES, Container, running, terminated, waiting
+from trainwright.placement import show
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +52,7 @@ class Place:
     private: Path
     """A folder of the pod's own for termination messages and the output of probes."""
     limits: MemoryLimits
+    times: Timekeeper
     now: Callable[[], datetime]
     backoff: float
     grace: float
@@ -190,12 +194,17 @@ class ContainerRun:
         }
         run, size = self._next_run(), memory_limit(self.spec)
         spec = self._with_termination_message(spec, run)
-        file = logs.open_log(logs.log_path(self._place.log_folder, self.name, run))
+        path = logs.log_path(self._place.log_folder, self.name, run)
+        file = logs.open_log(path)
+        self._place.times.begin(path)
         self._settled.clear()
+        note = notes.begin(self._place.private, self.name, run)
         try:
             self.growth.begin(run)
-            self.process = process = await self._place.sandbox.start(replace(spec, stdout=file, stderr=file))
+            noted = replace(spec, stdout=file, stderr=file, note=note)
+            self.process = process = await self._place.sandbox.start(noted)
         finally:
+            os.close(note)
             os.close(file)
             self._settled.set()
         self.command = spec
@@ -226,7 +235,10 @@ class ContainerRun:
             self._crashes = 0
         oom = ended.code != 0 and (self._oom or (limit is not None and limit.exceeded()))
         if limit:
+            if oom and (peak := limit.peak()):
+                self._place.emit("OOMKilling", f"{self.name} had {show('memory', peak)} when it was killed", "Warning")
             limit.close()
+        self._place.times.finish(logs.log_path(self._place.log_folder, self.name, run))
         self.growth.finish(run)
         self._record(ended, run, began, oom=oom)
 
@@ -400,14 +412,30 @@ class ContainerRun:
         return message
 
 
-def resumed(view: Container, now: datetime) -> Container:
-    """Return a container as it is after its node came back: what ran then was lost."""
-    if "running" not in view.state:
-        return view
-    began = view.state["running"].get("startedAt")
-    lost = terminated(
-        Exit(137), started=None, finished=now, reason="ContainerStatusUnknown", message=_LOST, run_id=view.id
-    )
+def resumed(view: Container, note: Note | None, now: datetime) -> Container:
+    """Return a container as it is after its node came back: what ran then has ended as noted, or was lost."""
+    shown = view.restarts if "waiting" not in view.state or view.last_state else -1
+    if note is not None and note.run > shown:
+        last = view.state if view.ended else view.last_state
+        return _ended(replace(view, restarts=note.run, last_state=last), note, now)
+    if "running" in view.state:
+        return _ended(view, note if note and note.run == shown else None, now)
+    return view
+
+
+def lost(view: Container, now: datetime) -> Container:
+    """Return a container of which only is known that it may have been running."""
+    return view if view.ended else _ended(view, None, now)
+
+
+def _ended(view: Container, note: Note | None, now: datetime) -> Container:
+    began = (view.state.get("running") or {}).get("startedAt")
+    if note and note.ended:
+        state = terminated(note.ended, started=None, finished=note.at or now, run_id=view.id)
+    else:
+        state = terminated(
+            Exit(137), started=None, finished=now, reason="ContainerStatusUnknown", message=_LOST, run_id=view.id
+        )
     if began:
-        lost["terminated"]["startedAt"] = began
-    return replace(view, state=lost, ready=False, started=False)
+        state["terminated"]["startedAt"] = began
+    return replace(view, state=state, ready=False, started=False)

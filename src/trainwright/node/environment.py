@@ -18,12 +18,16 @@ from typing import Any
 
 from trainwright.core import quantity
 from trainwright.core.objects import Object
+from trainwright.node.base import User
 from trainwright.node.refusals import Refused
 from trainwright.node.sources import Facts, Found, Reference, SourceKind, all_entries, field, one_entry, resource_field
 
 _VARIABLE = re.compile(r"\$(?:(\$)|\(([^)]*)\))")
 _SOURCES: Mapping[str, SourceKind] = {"configMapRef": "ConfigMap", "secretRef": "Secret"}
 _NO_PROXY = ("no_proxy", "NO_PROXY")
+_PROXY = frozenset(f"{scheme}_proxy" for scheme in ("http", "https", "all", "ftp", "no"))
+_SHARED = frozenset(("PATH", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME"))
+"""What is as true for one user of the machine as for another."""
 _SHELL_OWN = ("OLDPWD", "PWD", "SHLVL", "_")
 """What a shell says about itself; stale in a process that starts elsewhere."""
 
@@ -31,6 +35,16 @@ _SHELL_OWN = ("OLDPWD", "PWD", "SHLVL", "_")
 def expand(text: str, variables: Mapping[str, str]) -> str:
     """Return `text` with each `$(VAR)` replaced; an unknown one stays as it is, and `$$` is a dollar sign."""
     return _VARIABLE.sub(lambda match: "$" if match[1] else variables.get(match[2], match[0]), text)
+
+
+def of_user(caller: Mapping[str, str], user: User) -> dict[str, str]:
+    """Return what another user finds in place of the caller's variables: only what says nothing about the caller."""
+    shared = {name: value for name, value in caller.items() if _is_shared(name)}
+    return {**shared, "HOME": user.home, "USER": user.name, "LOGNAME": user.name, "SHELL": user.shell}
+
+
+def _is_shared(name: str) -> bool:
+    return name in _SHARED or name.startswith("LC_") or name.lower() in _PROXY
 
 
 def references(container: Object) -> Iterator[Reference]:

@@ -10,7 +10,7 @@ import logging
 import os
 import shutil
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,19 +18,29 @@ from typing import Any
 
 from trainwright.cluster.base import Change, Cluster, Session
 from trainwright.cluster.informer import Informer
-from trainwright.core.errors import BadRequest, NotFound
+from trainwright.core.errors import BadRequest, ClusterError, NotFound
 from trainwright.core.objects import Object
 from trainwright.core.resources import POD, SERVICE
 from trainwright.node import logs
-from trainwright.node.base import Isolation, Process
+from trainwright.node.base import Isolation, Process, User
 from trainwright.node.devices import GPU, Devices, gpu_ids
 from trainwright.node.events import Events
 from trainwright.node.hosts import HostsFiles
+from trainwright.node.log_times import Timekeeper
 from trainwright.node.memory import MemoryLimits, group_parent
 from trainwright.node.pod_requests import Requests
-from trainwright.node.pod_worker import NodeParts, PodWorker
+from trainwright.node.pod_worker import (
+    NodeParts,
+    PodWorker,
+    container_names,
+    default_container,
+    deletion_pending,
+    has_ended,
+    no_container,
+)
 from trainwright.node.registration import NodeFacts, Registration
 from trainwright.node.tokens import Issue
+from trainwright.node.usage import Busy, Meter
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +79,12 @@ class KubeletOptions:
     """The address at which pods reach the API server; none: they do not."""
     control_groups: bool = True
     """Whether memory limits may use control groups; else processes are polled."""
+    durable: Callable[[], Awaitable[None]] | None = None
+    """Returns when all that was written so far survives this process; None: nothing has to."""
+    rebooted: bool = False
+    """Whether the machine has started anew since an earlier kubelet ran pods here."""
+    user_of: Callable[[Object], User | None] = lambda obj: None  # noqa: ARG005 - all objects are ours
+    """Whose an object is, and the processes of a pod; None: our own."""
 
 
 class Kubelet:
@@ -99,6 +115,7 @@ class Kubelet:
             hosts=self._hosts,
             devices=Devices(gpus),
             limits=MemoryLimits(group_parent() if options.control_groups else None),
+            times=Timekeeper(),
             name=options.node_name,
             address=options.address,
             root=self._root,
@@ -107,13 +124,19 @@ class Kubelet:
             cwd=str(options.cwd),
             now=options.now,
             backoff=options.backoff,
-            requests=Requests(cluster, self._start_in) if options.answers_pods else None,
+            requests=Requests(cluster, self._start_in, options.user_of) if options.answers_pods else None,
             issue_token=options.issue_token,
+            durable=options.durable,
+            rebooted=options.rebooted,
+            user_of=options.user_of,
         )
+        self._finished: set[str] = set()
+        """Pods that have ended and have no worker; what a late change says about them starts nothing."""
         self._workers: dict[str, PodWorker] = {}
         self._names: dict[tuple[str, str], str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._loops: list[asyncio.Task[None]] = []
+        self._meter = Meter(lambda: [Busy(worker.pod, worker.processes()) for worker in self._workers.values()])
         self._stopping = False
 
     async def __aenter__(self) -> "Kubelet":
@@ -134,7 +157,7 @@ class Kubelet:
         for informer in (self._services, self._pods):
             self._begin(informer.run())
             await informer.synced.wait()
-        for loop in (self.events.run(), self._hosts.run(), self._refresh()):
+        for loop in (self.events.run(), self._hosts.run(), self._parts.times.run(), self._refresh()):
             self._begin(loop)
         self._own.subscribe(self._changed)
         self._begin(self._own.run())
@@ -153,8 +176,9 @@ class Kubelet:
                 await self.registration.stopped()
                 await self.events.flush()
         await self._end([*self._tasks.values(), *self._loops])
-        for worker in workers:
-            worker.remove_files()
+        if await self._is_durable():
+            for worker in workers:
+                worker.remove_files()
 
     async def drain(self, grace: float) -> None:
         """Take no pods any more, and end those there are: each within its own grace, and all within so many seconds."""
@@ -167,6 +191,19 @@ class Kubelet:
             async with asyncio.timeout(grace + _STOP_SECONDS):
                 await asyncio.gather(*(worker.ended() for worker in workers))
 
+    async def evict(self, grace: float) -> None:
+        """Take no pods any more, and end and delete those there are: whoever owns them makes them again later."""
+        self._stopping = True
+        await self.registration.stopped()
+        running = list(self._workers.values())
+        for worker in running:
+            meta, seconds = worker.pod["metadata"], int(min(grace, worker.grace))
+            with contextlib.suppress(ClusterError):  # it has gone, or has given its name to another
+                await self._cluster.delete(POD, meta["namespace"], meta["name"], uid=worker.uid, grace=seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace + _STOP_SECONDS):
+                await asyncio.gather(*(worker.let_go.wait() for worker in running))
+
     # Logs and exec
 
     async def logs(
@@ -176,23 +213,34 @@ class Kubelet:
         *,
         container: str = "",
         follow: bool = False,
+        previous: bool = False,
         restart: int | None = None,
         tail: int | None = None,
+        since: datetime | None = None,
+        timestamps: bool = False,
     ) -> AsyncIterator[bytes]:
         """Yield a container's output from the start, through all restarts; with `follow` until it has ended.
 
-        `restart` picks one run (-1 is the last), `tail` so many of the last lines of each.
+        `restart` picks one run (-1 is the last), `previous` the one before the last; `tail` and `since` hold for each.
         """
+        restart = logs.BEFORE if previous else restart
+        part = logs.Part(tail, since, timestamps)
         worker = self._worker(namespace, pod)
         if worker is None:
-            async for chunk in self._files.logs(namespace, pod, container=container, restart=restart):
+            ended = self._own.get(namespace, pod)
+            container = container or (default_container(ended) if ended else "")
+            if ended and container not in container_names(ended):
+                raise no_container(ended, container)
+            async for chunk in self._files.logs(
+                namespace, pod, container=container, restart=restart, tail=tail, since=since, timestamps=timestamps
+            ):
                 yield chunk
             return
         container = container or worker.default_container()
         growth = worker.growth(container)
         if follow:
             only = max(growth.begun + 1 + restart, 0) if restart is not None and restart < 0 else restart
-            async for chunk in logs.follow(worker.log_folder, container, growth, only, tail):
+            async for chunk in logs.follow(worker.log_folder, container, growth, only, part):
                 yield chunk
             return
         found = logs.runs(worker.log_folder, container)
@@ -200,8 +248,7 @@ class Kubelet:
             words = worker.waiting_words(container)
             raise BadRequest(f"container {container!r} in pod {pod!r} is waiting to start: {words}")
         for run in logs.chosen(found, restart):
-            path = logs.log_path(worker.log_folder, container, run)
-            async for chunk in logs.read(path, logs.last_lines(path, tail)):
+            async for chunk in logs.read(logs.log_path(worker.log_folder, container, run), part):
                 yield chunk
 
     async def exec(
@@ -229,12 +276,18 @@ class Kubelet:
         """Return a socket connected to a port of a running pod's own localhost; OSError if nobody listens."""
         return await self._here(namespace, pod).connect(port)
 
+    async def usage(self) -> list[Object]:
+        """Return what each running pod uses, as PodMetrics."""
+        return await self._meter.measured()
+
     def pods(self) -> list[Object]:
         """Return the pods of this node."""
         return [worker.pod for worker in self._workers.values()]
 
     def _here(self, namespace: str, pod: str) -> PodWorker:
         worker = self._worker(namespace, pod)
+        if worker is None and self._own.get(namespace, pod):
+            raise BadRequest(f"pod {pod!r} of namespace {namespace!r} is not running")
         if worker is None:
             raise NotFound(f"pod {pod!r} of namespace {namespace!r} does not run on node {self._options.node_name!r}")
         return worker
@@ -247,20 +300,25 @@ class Kubelet:
     def _changed(self, change: Change) -> None:
         """Tell a pod's worker what has become of it; a pod that is new gets one."""
         pod = change.object
-        meta = pod["metadata"]
-        worker = self._workers.get(meta["uid"])
+        uid = pod["metadata"]["uid"]
+        worker = self._workers.get(uid)
         if change.type == "DELETED":
+            self._finished.discard(uid)
             if worker:
                 worker.gone()
         elif worker:
             worker.update(pod)
+        elif uid in self._finished or has_ended(pod):
+            self._finished.add(uid)
+            if deletion_pending(pod):
+                self._start(pod, over=True)
         elif not self._stopping:
             self._start(pod)
 
-    def _start(self, pod: Object) -> None:
+    def _start(self, pod: Object, *, over: bool = False) -> None:
         meta = pod["metadata"]
         try:
-            worker = PodWorker(self._parts, pod)
+            worker = PodWorker(self._parts, pod, over=over)
         except (KeyError, TypeError, AttributeError, ValueError) as error:  # no API server would have let it in
             self.events.emit(pod, "FailedValidation", f"this pod makes no sense: {error!r}", "Warning")
             return
@@ -276,11 +334,27 @@ class Kubelet:
         except Exception:
             log.exception("the worker of pod %s/%s broke", meta["namespace"], meta["name"])
             return
-        worker.remove_files()
         self._workers.pop(worker.uid, None)
-        self._tasks.pop(worker.uid, None)
         if self._names.get((meta["namespace"], meta["name"])) == worker.uid:
             del self._names[meta["namespace"], meta["name"]]
+        if not worker.is_gone:
+            self._finished.add(worker.uid)
+            if deletion_pending(worker.pod):  # asked for while its last things were put away
+                self._start(worker.pod, over=True)
+        # What is noted there about its end, or that it ever began, is needed until the store says it.
+        if await self._is_durable():
+            worker.remove_files()
+        if self._tasks.get(worker.uid) is asyncio.current_task():
+            del self._tasks[worker.uid]
+
+    async def _is_durable(self) -> bool:
+        if self._parts.durable is None:
+            return True
+        try:
+            await self._parts.durable()
+        except ClusterError:
+            return False
+        return True
 
     async def _refresh(self) -> None:
         while True:

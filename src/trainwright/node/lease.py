@@ -12,12 +12,11 @@ from datetime import UTC, datetime
 from trainwright.cluster.base import Cluster
 from trainwright.core.errors import AlreadyExists, ClusterError, NotFound
 from trainwright.core.objects import Object
-from trainwright.core.resources import NODE, Resource
+from trainwright.core.resources import LEASE, NODE
 from trainwright.node.registration import Registration
 
 log = logging.getLogger(__name__)
 
-LEASE = Resource("coordination.k8s.io", "v1", "leases", "Lease", status=False)
 NAMESPACE = "kube-node-lease"
 _DURATION = 4
 """A lease lasts so many renewals."""

@@ -17,7 +17,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_NOATIME, MS_NODIRATIME, MS_BIND, MS_REC, MS_SLAVE = 1 << 10, 1 << 11, 1 << 12, 1 << 14, 1 << 19
 MNT_DETACH = 2
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 4, 15, 36
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 15, 36, 38
 _CAP_SYS_ADMIN = 21
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -81,6 +81,12 @@ def die_with_parent() -> None:
     """Ask for SIGKILL when the parent ends. It is the parent's *thread* that counts: fork from main threads only."""
     if _HAS_PRCTL:
         _call("prctl", ctypes.c_int(_PR_SET_PDEATHSIG), *[ctypes.c_ulong(n) for n in (signal.SIGKILL, 0, 0, 0)])
+
+
+def no_new_privileges() -> None:
+    """Give up for good, also for children, that starting a program may give rights its user does not have."""
+    if _HAS_PRCTL:
+        _call("prctl", ctypes.c_int(_PR_SET_NO_NEW_PRIVS), *[ctypes.c_ulong(n) for n in (1, 0, 0, 0)])
 
 
 def rename(name: str) -> None:

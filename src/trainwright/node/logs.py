@@ -3,23 +3,48 @@
 A process writes into its file itself, so nothing is lost and nobody is in between. Whoever reads, reads the file: from
 the start, through all restarts in order, and when following until the container has ended for good and its file was
 read to the end. (`kubectl logs` shows the last restart only; here a crash is not hidden by the run after it.
-`restart` picks a single one, -1 the last.)
+`restart` picks a single one, -1 the last.) When a line was printed `log_times` knows.
 """
 
 import asyncio
 import os
 import re
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
 from trainwright.cluster.base import Session
 from trainwright.core.errors import BadRequest, NotFound
+from trainwright.node.log_times import Stamps, Times
 
 CHUNK = 1 << 18
 _FIRST_LOOK, _LAST_LOOK = 0.01, 0.25
 _TAIL_BYTES, _TAIL_LINES = 2048, 80
+LAST, BEFORE = -1, -2
+"""The last run of a container, and the one before it."""
 _LOG_NAME = re.compile(r"(\d+)\.log")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which lines of each log are wanted, and how."""
+
+    tail: int | None = None
+    """So many of the last lines there are now, and what comes after them."""
+    since: datetime | None = None
+    """Those that were printed then or later."""
+    timestamps: bool = False
+    """With the time in front of each."""
+
+    def start(self, path: Path) -> int:
+        """Return the position in a log from which on it is wanted."""
+        since = Times(path).since(self.since) if self.since else 0
+        return max(since, last_lines(path, self.tail))
+
+
+ALL = Part()
 
 
 def pod_folder(root: Path, namespace: str, pod: str, uid: str) -> Path:
@@ -91,38 +116,44 @@ class Growth:
 
 
 async def follow(
-    folder: Path, container: str, growth: Growth, only: int | None = None, lines: int | None = None
+    folder: Path, container: str, growth: Growth, only: int | None = None, part: Part = ALL
 ) -> AsyncIterator[bytes]:
-    """Yield the logs of a container, of all its runs or of one, until it has ended and everything was read.
-
-    With `lines`, of each run only so many of the last lines there are now, and what comes after them.
-    """
+    """Yield the logs of a container, of all its runs or of one, until it has ended and everything was read."""
     restart = only or 0
     while only is None or restart == only:
         while growth.begun < restart and not growth.ended:
             await growth.wait(60)
         if growth.begun < restart:
             return
-        async for chunk in _follow_one(log_path(folder, container, restart), restart, growth, lines):
+        async for chunk in _follow_one(log_path(folder, container, restart), restart, growth, part):
             yield chunk
         restart += 1
 
 
-async def _follow_one(path: Path, restart: int, growth: Growth, lines: int | None) -> AsyncIterator[bytes]:
-    position, pause = last_lines(path, lines), _FIRST_LOOK
+async def _follow_one(path: Path, restart: int, growth: Growth, part: Part) -> AsyncIterator[bytes]:
+    position, pause = part.start(path), _FIRST_LOOK
+    stamps = Stamps(path, position) if part.timestamps else None
     while True:
         done = growth.over >= restart  # asked before reading: what is there after the end was there at the end
-        async for chunk in read(path, position):
+        async for chunk in _chunks(path, position):
             position += len(chunk)
             pause = _FIRST_LOOK
-            yield chunk
+            yield stamps.put(chunk) if stamps else chunk
         if done:
             return
         woken = await growth.wait(pause)
         pause = _FIRST_LOOK if woken else min(pause * 2, _LAST_LOOK)
 
 
-async def read(path: Path, position: int = 0) -> AsyncIterator[bytes]:
+async def read(path: Path, part: Part = ALL) -> AsyncIterator[bytes]:
+    """Yield what is in a log now."""
+    position = part.start(path)
+    stamps = Stamps(path, position) if part.timestamps else None
+    async for chunk in _chunks(path, position):
+        yield stamps.put(chunk) if stamps else chunk
+
+
+async def _chunks(path: Path, position: int) -> AsyncIterator[bytes]:
     """Yield what is in a file from a position on."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -193,25 +224,43 @@ class FileLogs:
         return max(found)[1]
 
     async def logs(
-        self, namespace: str, pod: str, *, container: str = "", follow: bool = False, restart: int | None = None
+        self,
+        namespace: str,
+        pod: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        previous: bool = False,
+        restart: int | None = None,
+        tail: int | None = None,
+        since: datetime | None = None,
+        timestamps: bool = False,
     ) -> AsyncIterator[bytes]:
         """Yield what is there; nothing will be added, so `follow` makes no difference."""
         del follow
+        part = Part(tail, since, timestamps)
         folder = self.folder(namespace, pod)
         container = container or _only_container(folder)
         found = runs(folder, container)
         if not found:
             known = ", ".join(_containers(folder)) or "none"
             raise NotFound(f"pod {pod!r} has no logs of a container {container!r} (there are: {known})")
-        for run in chosen(found, restart):
-            async for chunk in read(log_path(folder, container, run), 0):
+        for run in chosen(found, BEFORE if previous else restart):
+            async for chunk in read(log_path(folder, container, run), part):
                 yield chunk
 
     async def exec(
-        self, namespace: str, pod: str, command: list[str], *, container: str = "", stdin: bool = False
+        self,
+        namespace: str,
+        pod: str,
+        command: list[str],
+        *,
+        container: str = "",
+        stdin: bool = False,
+        tty: bool = False,
     ) -> Session:
         """Refuse: nothing runs."""
-        del command, container, stdin
+        del command, container, stdin, tty
         raise BadRequest(f"pod {pod!r} in namespace {namespace!r} is not running; only its logs were kept")
 
 

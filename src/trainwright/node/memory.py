@@ -37,6 +37,10 @@ class Limit(ABC):
         """Look whether the container has used more than it may."""
 
     @abstractmethod
+    def peak(self) -> int:
+        """Return the most memory the container has had, in bytes; 0 if that is not known."""
+
+    @abstractmethod
     def close(self) -> None:
         """Forget about it; all its processes have ended."""
 
@@ -133,6 +137,13 @@ class _Group(Limit):
         except OSError:
             return False
 
+    def peak(self) -> int:
+        """Return what the kernel has counted; older ones of version 2 do not."""
+        for name in ("memory.max_usage_in_bytes", "memory.peak"):
+            with contextlib.suppress(OSError, ValueError):
+                return int((self._folder / name).read_text())
+        return 0
+
     def close(self) -> None:
         """Remove the group; the kernel may need a moment until it is empty."""
         self._remove(_CLEANUPS)
@@ -177,13 +188,20 @@ class _Polled(Limit):
         self._pids = pids
         self._family: set[int] = {pid}
         self._exceeded = False
+        self._peak = 0
 
     def exceeded(self) -> bool:
         """Sum up the processes; remembers that it was too much once."""
         if not self._exceeded:
             self._family = descendants(self._pid, self._pids(), self._family)
-            self._exceeded = sum(map(pss, self._family)) > self._size
+            used = sum(map(pss, self._family))
+            self._peak = max(self._peak, used)
+            self._exceeded = used > self._size
         return self._exceeded
+
+    def peak(self) -> int:
+        """Return the most that was seen at a look."""
+        return self._peak
 
     def close(self) -> None:
         """There is nothing to remove."""

@@ -62,6 +62,10 @@ class NetIsolation:
         )
         return sandbox
 
+    def hold(self, descriptor: int) -> None:
+        """Have a descriptor kept open until nothing of any pod is left."""
+        self._zygote.held = (descriptor,)
+
     async def listen(self, port: int) -> tuple[socket.socket, str]:
         """Return a listening socket on the bridge, and the bridge's address."""
         server = await self._zygote.listen(port)

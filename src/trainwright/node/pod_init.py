@@ -182,11 +182,11 @@ def _start(item: Received, channel: Channel, place: Place) -> None:
     """Fork a supervisor for a process."""
     end, payload, *files = item.fds
     given = iter(files)
-    stdio = [next(given) if wanted else None for wanted in item.message["stdio"]]
+    *stdio, note = (next(given) if wanted else None for wanted in item.message["files"])
 
     def be_supervisor() -> None:
         channel.close()
-        supervise(socket.socket(fileno=end), payload, stdio, namespaces=bool(place.bridge))
+        supervise(socket.socket(fileno=end), payload, stdio, note, namespaces=bool(place.bridge))
 
     try:
         fork(be_supervisor)

@@ -22,7 +22,7 @@ from trainwright.core.errors import BadRequest, ClusterError
 from trainwright.core.objects import Object
 from trainwright.core.resources import POD, ROLE, ROLE_BINDING
 from trainwright.inpod.kubectl import ADDRESS
-from trainwright.node.base import Process, Sandbox
+from trainwright.node.base import Process, Sandbox, User
 from trainwright.node.channel import Channel, Received
 from trainwright.node.rbac import Account, Call, allowed
 
@@ -47,9 +47,10 @@ Visitor = Callable[[Received, Gone], Awaitable[Object]]
 class Requests:
     """Answers what pods ask, as far as their accounts allow it."""
 
-    def __init__(self, cluster: Cluster, execute: Executor) -> None:
+    def __init__(self, cluster: Cluster, execute: Executor, user_of: Callable[[Object], User | None]) -> None:
         self._cluster = cluster
         self._execute = execute
+        self._user_of = user_of
 
     async def answer(self, pod: Object, item: Received, gone: Gone) -> Object:
         """Do what a process of `pod` asks for and return the answer; ClusterError is one, too."""
@@ -60,6 +61,8 @@ class Requests:
         if asked["verb"] == "get":
             return {"value": _field(await self._cluster.get(POD, namespace, name), asked["path"])}
         await self._check(account, Call("create", "pods/exec", namespace, name))
+        if self._user_of(pod) != self._user_of(await self._cluster.get(POD, namespace, name)):
+            raise BadRequest(f"Forbidden: pod {name!r} belongs to another user")
         if len(item.fds) != 3:
             raise BadRequest("a command needs an input, an output and a place for errors")
         stdin, stdout, stderr = item.fds

@@ -4,7 +4,10 @@
                  └── told to stop at any point: preStop, SIGTERM, grace, SIGKILL ──────────────────────┘
 
 The pod's status is computed whole whenever something changed and written when it differs; many changes while one write
-is under way become one write. A pod that has ended keeps its worker until somebody deletes the object.
+is under way become one write. A pod that has ended needs no worker any more: who deletes the object waits for nobody.
+
+Where objects outlive this process (`NodeParts.durable`), no container is begun before it is on disk that it may have
+been. What began under an earlier kubelet is known from the status and from `notes`, and never begun again by mistake.
 """
 
 import asyncio
@@ -12,7 +15,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -24,16 +27,17 @@ from trainwright.cluster.queue import Backoff
 from trainwright.core.errors import BadRequest, ClusterError, Conflict, HomeError, Invalid, NotFound
 from trainwright.core.objects import Object, moment, timestamp
 from trainwright.core.resources import POD
-from trainwright.node import environment, hosts, images, logs, sessions, terminal, volumes
-from trainwright.node.base import Isolation, Mount, Process, ProcessSpec, Sandbox, SandboxSpec, SpawnError
-from trainwright.node.container import ContainerRun, Place, resumed
+from trainwright.node import environment, hosts, images, logs, notes, sessions, terminal, volumes
+from trainwright.node.base import Isolation, Mount, Process, ProcessSpec, Sandbox, SandboxSpec, SpawnError, User
+from trainwright.node.container import ContainerRun, Place, lost, resumed
 from trainwright.node.devices import Devices
 from trainwright.node.events import Events
-from trainwright.node.memory import MemoryLimits
+from trainwright.node.log_times import Timekeeper
+from trainwright.node.memory import MemoryLimits, descendants
 from trainwright.node.patience import Patience
 from trainwright.node.pod_requests import Door, Requests
 from trainwright.node.refusals import Missing, Refused
-from trainwright.node.sources import Facts, fetch
+from trainwright.node.sources import Facts, Found, Reference, fetch
 from trainwright.node.status import OURS, Container, ContainerKind, PodFacts, pod_status, status_patch, waiting
 from trainwright.node.tokens import Issue, Tokens
 from trainwright.node.unsupported import unsupported
@@ -57,6 +61,7 @@ class NodeParts:
     hosts: hosts.HostsFiles
     devices: Devices
     limits: MemoryLimits
+    times: Timekeeper
     name: str
     address: str
     root: Path
@@ -69,18 +74,27 @@ class NodeParts:
     """Answers what pods with a service account ask; None: they have an API server to ask."""
     issue_token: Issue | None = None
     """Gives pods the tokens by which an API server knows them; None: there are none."""
+    durable: Callable[[], Awaitable[None]] | None = None
+    """Returns when all that was written so far survives this process; None: nothing has to."""
+    rebooted: bool = False
+    """Whether the machine has started anew since pods ran here: notes may then be lost."""
+    user_of: Callable[[Object], User | None] = lambda obj: None  # noqa: ARG005 - all objects are ours
+    """Whose an object is, and the processes of a pod; None: our own."""
 
 
 class PodWorker:
     """Runs one pod."""
 
-    def __init__(self, node: NodeParts, pod: Object) -> None:
+    def __init__(self, node: NodeParts, pod: Object, *, over: bool = False) -> None:
+        """Take on a pod; one that is `over` has ended already and is only to be deleted."""
         self.pod = pod
         self.uid = str(pod["metadata"]["uid"])
         self._node = node
+        self._user = node.user_of(pod)
         self._folder = node.root / "pods" / self.uid
         self.log_folder = logs.pod_folder(node.root, self._meta["namespace"], self._meta["name"], self.uid)
-        self._volumes = volumes.Volumes(volumes.Folders(self._folder, node.root / "claims" / self._meta["namespace"]))
+        claims = node.root / "claims" / self._meta["namespace"]
+        self._volumes = volumes.Volumes(volumes.Folders(self._folder, claims), self._user)
         self._tokens = Tokens(node.issue_token, node.now) if node.issue_token else None
         self._sources: dict[str, Path] = {}
         self._devices: dict[str, str | None] = {}
@@ -96,9 +110,11 @@ class PodWorker:
         self._stop_reason = ""
         self._over = asyncio.Event()
         """Set when nothing of the pod runs any more, or ever did; before the last status is written."""
-        self._over_before = False
+        self._over_before = over
         self._deleting = asyncio.Event()
         self._gone = asyncio.Event()
+        self.let_go = asyncio.Event()
+        """Set when the node holds the object back no longer; a finalizer may."""
         self._dirty = asyncio.Event()
         self._writing = asyncio.Lock()
         self._written: Object = pod.get("status") or {}
@@ -110,7 +126,7 @@ class PodWorker:
         self.pod = pod
         if pod["metadata"].get("deletionTimestamp"):
             self._deleting.set()
-            self._stop(self._grace)
+            self._stop(self.grace)
         self._dirty.set()
 
     def gone(self) -> None:
@@ -128,22 +144,23 @@ class PodWorker:
                 reason="Terminated",
                 message="ended because its node stops",
             )
-        self._stop(min(grace, self._grace))
+        self._stop(min(grace, self.grace))
 
     async def run(self) -> None:
-        """Run the pod and return when its object is gone."""
-        if (self.pod.get("status") or {}).get("phase") in _TERMINAL:  # ended under an earlier kubelet: never run again
-            self._over_before = True
-            self._finish()
+        """Run the pod and return when it has ended, and if it is to be deleted only when its object is gone."""
         reporting = asyncio.create_task(self._report())
         try:
-            if not self._over_before:
+            if self._over_before:
+                self._finish()
+            else:
                 await self._live()
                 await self.write_status()
-            await self._deleting.wait()
-            await self._delete()
-            await self._gone.wait()
+            if self._deleting.is_set() or deletion_pending(self.pod):
+                await self._delete()
+                self.let_go.set()
+                await self._gone.wait()
         finally:
+            self.let_go.set()
             reporting.cancel()
             await asyncio.gather(reporting, return_exceptions=True)
             await self._close()
@@ -157,8 +174,12 @@ class PodWorker:
 
     def default_container(self) -> str:
         """Return the container meant when none is named."""
-        named = (self._meta.get("annotations") or {}).get(_DEFAULT_CONTAINER)
-        return str(named or self.pod["spec"]["containers"][0]["name"])
+        return default_container(self.pod)
+
+    @property
+    def is_gone(self) -> bool:
+        """Say whether the object is no more."""
+        return self._gone.is_set()
 
     def growth(self, container: str) -> logs.Growth:
         """Return what a follower of a container's log must know."""
@@ -203,6 +224,14 @@ class PodWorker:
             name = container or self.default_container()
             raise BadRequest(f"container {name!r} of pod {self._meta['name']!r}: {error}") from error
 
+    def processes(self) -> dict[str, list[int]]:
+        """Return the processes of each container that runs; what is executed beside a lone one counts as its own."""
+        running = {name: run.process.pid for name, run in self._runs.items() if run.process is not None}
+        pids = self._sandbox.pids() if self._sandbox else []
+        if len(running) == 1:
+            return dict.fromkeys(running, pids)
+        return {name: sorted(descendants(pid, pids)) for name, pid in running.items()}
+
     async def connect(self, port: int) -> socket.socket:
         """Return a socket connected to a port of the pod's own localhost; OSError if nobody listens."""
         if self._sandbox is None:
@@ -224,10 +253,11 @@ class PodWorker:
     async def _live(self) -> None:
         if self._meta.get("deletionTimestamp"):
             self._deleting.set()
-            self._stop(self._grace)
+            self._stop(self.grace)
         tasks = [asyncio.create_task(self._end_when_told()), asyncio.create_task(self._watch_deadline())]
         lacking = () if self._tokens else volumes.left_out(self.pod)
-        if warnings := [*unsupported(self.pod, os.getuid(), os.getgid()), *lacking]:
+        ids = (self._user.uid, self._user.gid) if self._user else (os.getuid(), os.getgid())
+        if warnings := [*unsupported(self.pod, *ids), *lacking]:
             self._emit("Unsupported", "; ".join(warnings), "Warning")
         try:
             if await self._prepare():
@@ -255,8 +285,15 @@ class PodWorker:
         return (
             await self._tried("FailedMount", self._prepare_volumes)
             and await self._tried("FailedCreatePodSandBox", self._open)
+            and await self._tried("NotStored", self._announce)
             and not self._stopping.is_set()
         )
+
+    async def _announce(self) -> None:
+        """Have it on disk that this pod has its address, and so may have begun, before it does."""
+        if self._node.durable:
+            await self.write_status()
+            await self._node.durable()
 
     async def _tried(self, reason: str, step: Callable[[], Awaitable[None]]) -> bool:
         """Take a step again and again until it works; False when told to stop."""
@@ -276,10 +313,18 @@ class PodWorker:
         return False
 
     async def _prepare_volumes(self) -> None:
-        found = await fetch(self._node.cluster, self._meta["namespace"], volumes.references(self.pod))
+        found = await self._fetched(volumes.references(self.pod))
         self._folder.mkdir(parents=True, exist_ok=True)
         tokens = await self._tokens.current(self.pod, volumes.wishes(self.pod)) if self._tokens else volumes.NO_TOKENS
         self._sources = self._volumes.prepare(self.pod, self._pod_facts(), found, tokens)
+
+    async def _fetched(self, references: Iterable[Reference]) -> Found:
+        """Return the ConfigMaps and Secrets that are there; Refused if a Secret is another user's."""
+        found = await fetch(self._node.cluster, self._meta["namespace"], references)
+        for (kind, name), obj in found.items():
+            if kind == "Secret" and self._node.user_of(obj) != self._user:
+                raise Refused(f"Secret {name!r} belongs to another user; make one of your own, under another name")
+        return found
 
     async def _open(self) -> None:
         file = self._folder / "etc-hosts"
@@ -302,7 +347,7 @@ class PodWorker:
                 async with asyncio.TaskGroup() as mains:
                     for index, spec in enumerate(self.pod["spec"]["containers"]):
                         mains.create_task(self._new_run(spec, f"spec.containers[{index}]").run())
-            grace = self._patience or Patience(self._grace)
+            grace = self._patience or Patience(self.grace)
             for sidecar, task in reversed(sidecars):
                 await sidecar.stop(grace)
                 await task
@@ -333,9 +378,10 @@ class PodWorker:
             log_folder=self.log_folder,
             private=self._folder,
             limits=self._node.limits,
+            times=self._node.times,
             now=self._node.now,
             backoff=self._node.backoff,
-            grace=self._grace,
+            grace=self.grace,
             changed=self._dirty.set,
             emit=self._emit,
             stop_reason=lambda: self._stop_reason,
@@ -349,13 +395,14 @@ class PodWorker:
 
     async def _launch(self, container: Object, path: str) -> ProcessSpec:
         """Return command, environment and mounts of a container."""
-        found = await fetch(self._node.cluster, self._meta["namespace"], environment.references(container))
+        found = await self._fetched(environment.references(container))
         try:
             manifest = environment.declared(container, self._pod_facts(), found)
         except Refused as error:
             raise Refused(f"{path}.{error}") from error
+        caller = self._node.environment
         env = environment.complete(
-            self._node.environment,
+            environment.of_user(caller, self._user) if self._user else caller,
             manifest,
             container,
             hostname=hosts.hostname(self.pod),
@@ -364,10 +411,11 @@ class PodWorker:
         )
         argv = images.found(images.command(container, path, manifest), env, container.get("image", ""))
         mounts = volumes.mounts(container, path, self.pod, self._sources, manifest)
-        cwd = container.get("workingDir") or self._node.cwd
+        usual = self._user.home if self._user else self._node.cwd
+        cwd = container.get("workingDir") or usual
         if container.get("workingDir"):
-            _check_folder(cwd, mounts, f"{path}.workingDir", self._node.cwd)
-        return ProcessSpec(argv, env, cwd, mounts)
+            _check_folder(cwd, mounts, f"{path}.workingDir", usual)
+        return ProcessSpec(argv, env, cwd, mounts, user=self._user)
 
     # Ending
 
@@ -397,7 +445,7 @@ class PodWorker:
         await asyncio.sleep(max(0.0, seconds - passed) if passed > 1 else float(seconds))
         self._stop_reason = "DeadlineExceeded"
         self._fail("DeadlineExceeded", f"ended after activeDeadlineSeconds: {seconds}")
-        self._stop(self._grace)
+        self._stop(self.grace)
 
     def _fail(self, reason: str, message: str) -> None:
         self._facts = replace(self._facts, failed=True, reason=reason, message=message)
@@ -504,7 +552,7 @@ class PodWorker:
         return meta
 
     @property
-    def _grace(self) -> float:
+    def grace(self) -> float:
         """Return the seconds the pod may take to end: what the deletion says, else what the pod says."""
         asked = self._meta.get("deletionGracePeriodSeconds")
         if asked is None:
@@ -522,10 +570,25 @@ class PodWorker:
         }
         for each in inits:
             kind: ContainerKind = "sidecar" if each.get("restartPolicy") == "Always" else "init"
-            yield _first_view(each, kind, "PodInitializing", seen, self._node.now())
+            yield self._first_view(each, kind, "PodInitializing", seen)
         for each in spec["containers"]:
             reason = "PodInitializing" if inits else "ContainerCreating"
-            yield _first_view(each, "main", reason, seen, self._node.now())
+            yield self._first_view(each, "main", reason, seen)
+
+    def _first_view(self, spec: Object, kind: ContainerKind, reason: str, seen: Mapping[str, Object]) -> Container:
+        view = Container(spec["name"], spec.get("image", ""), kind, waiting(reason))
+        if old := seen.get(spec["name"]):
+            view = replace(
+                view,
+                state=old.get("state") or view.state,
+                last_state=old.get("lastState") or {},
+                restarts=int(old.get("restartCount") or 0),
+                id=old.get("containerID", ""),
+            )
+        announced = (self.pod.get("status") or {}).get("podIP")
+        if self._node.rebooted and announced:
+            return lost(view, self._node.now())
+        return resumed(view, notes.last(self._folder, spec["name"]), self._node.now())
 
     def _view(self, name: str) -> Container:
         run = self._runs.get(name)
@@ -550,8 +613,7 @@ class PodWorker:
 
     def _check_container(self, name: str) -> None:
         if name not in self._views:
-            known = ", ".join(self._views)
-            raise BadRequest(f"container {name!r} is not in pod {self._meta['name']!r} (there are: {known})")
+            raise no_container(self.pod, name)
 
     def _pod_facts(self) -> Facts:
         address = self._sandbox.address if self._sandbox else ""
@@ -561,19 +623,32 @@ class PodWorker:
         self._node.events.emit(self.pod, reason, message, kind)
 
 
-def _first_view(spec: Object, kind: ContainerKind, reason: str, seen: Mapping[str, Object], now: datetime) -> Container:
-    view = Container(spec["name"], spec.get("image", ""), kind, waiting(reason))
-    old = seen.get(spec["name"])
-    if old is None:
-        return view
-    view = replace(
-        view,
-        state=old.get("state") or view.state,
-        last_state=old.get("lastState") or {},
-        restarts=int(old.get("restartCount") or 0),
-        id=old.get("containerID", ""),
-    )
-    return resumed(view, now)
+def no_container(pod: Object, name: str) -> BadRequest:
+    """Return what is said when a pod has no container of that name."""
+    known = ", ".join(container_names(pod))
+    return BadRequest(f"container {name!r} is not in pod {pod['metadata']['name']!r} (there are: {known})")
+
+
+def container_names(pod: Object) -> list[str]:
+    """Return the names of all containers of a pod, init containers first."""
+    spec = pod["spec"]
+    return [each["name"] for each in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))]
+
+
+def default_container(pod: Object) -> str:
+    """Return the container of a pod that is meant when none is named."""
+    named = (pod["metadata"].get("annotations") or {}).get(_DEFAULT_CONTAINER)
+    return str(named or pod["spec"]["containers"][0]["name"])
+
+
+def has_ended(pod: Object) -> bool:
+    """Say whether a pod has succeeded or failed: nothing of it may ever run again."""
+    return (pod.get("status") or {}).get("phase") in _TERMINAL
+
+
+def deletion_pending(pod: Object) -> bool:
+    """Say whether a pod that is to be deleted waits for its node."""
+    return bool(pod["metadata"].get("deletionTimestamp") and pod["metadata"].get("deletionGracePeriodSeconds"))
 
 
 def _check_folder(folder: str, mounts: tuple[Mount, ...], path: str, instead: str) -> None:

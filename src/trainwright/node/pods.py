@@ -228,15 +228,15 @@ class PodSandbox:
             raise SpawnError("there is no command to start")
         payload = pack(self._payload(spec))
         try:
-            return await self._start(payload, (spec.stdin, spec.stdout, spec.stderr))
+            return await self._start(payload, (spec.stdin, spec.stdout, spec.stderr, spec.note))
         finally:
             os.close(payload)
 
-    async def _start(self, payload: int, stdio: Sequence[int | None]) -> PodProcess:
+    async def _start(self, payload: int, files: Sequence[int | None]) -> PodProcess:
         process = PodProcess()
         try:
-            fds = [process.wire.theirs.fileno(), payload, *(fd for fd in stdio if fd is not None)]
-            await self._wire.send({"stdio": [fd is not None for fd in stdio]}, fds)
+            fds = [process.wire.theirs.fileno(), payload, *(fd for fd in files if fd is not None)]
+            await self._wire.send({"files": [fd is not None for fd in files]}, fds)
             process.wire.theirs.close()
             await process.started()
         except BaseException as error:
@@ -255,6 +255,7 @@ class PodSandbox:
             "mounts": mount_rows(spec.mounts),
             "leave_children": spec.leave_children,
             "terminal": spec.terminal,
+            "user": [spec.user.uid, spec.user.gid, spec.user.groups] if spec.user else None,
         }
 
     def pids(self) -> list[int]:
@@ -321,6 +322,8 @@ class Zygote:
     def __init__(self, *, namespaces: bool) -> None:
         self.neighbours: Sequence[int] | None = None
         """Processes whose network is joined, the first that can be, if the network is to be shared at all."""
+        self.held: Sequence[int] = ()
+        """Descriptors that stay open until the last of its processes has ended."""
         self._namespaces = namespaces
         self._gone: dict[int, asyncio.Future[None]] = {}
         self._opened = 0
@@ -330,7 +333,9 @@ class Zygote:
     async def __aenter__(self) -> "Zygote":
         self._ready: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._wire = Wire(self._heard)
-        self._process = launch(self._wire.theirs, namespaces=self._namespaces, neighbours=self.neighbours)
+        self._process = launch(
+            self._wire.theirs, namespaces=self._namespaces, neighbours=self.neighbours, held=self.held
+        )
         self._wire.theirs.close()
         try:
             message = await self._ready
@@ -400,17 +405,22 @@ class Zygote:
 
 
 def launch(
-    control: socket.socket, *, namespaces: bool, neighbours: Sequence[int] | None = None, trial: bool = False
+    control: socket.socket,
+    *,
+    namespaces: bool,
+    neighbours: Sequence[int] | None = None,
+    held: Sequence[int] = (),
+    trial: bool = False,
 ) -> "subprocess.Popen[bytes]":
     """Start the helper process with its end of the control socket."""
     wishes = {"namespaces": namespaces, "neighbours": neighbours, "trial": trial}
-    options = json.dumps({"control": control.fileno(), **wishes})
+    options = json.dumps({"control": control.fileno(), "held": [*held], **wishes})
     return subprocess.Popen(
         # Isolated and without site: it needs nothing but the standard library, and starts in half the time.
         [sys.executable, "-I", "-S", "-c", _START, str(_PACKAGES), options],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        pass_fds=[control.fileno()],
+        pass_fds=[control.fileno(), *held],
         # A session of its own: Ctrl-C on the terminal is for the agent alone.
         start_new_session=True,
         cwd="/",

@@ -45,6 +45,10 @@ class PortsIsolation:
         await sandbox.open({"mark": f"{MARK}={spec.uid}"})
         return sandbox
 
+    def hold(self, descriptor: int) -> None:
+        """Have a descriptor kept open until nothing of any pod is left."""
+        self._zygote.held = (descriptor,)
+
     async def listen(self, port: int) -> tuple[socket.socket, str]:
         """Return a listening socket on 127.0.0.1."""
         server = socket.create_server((ADDRESS, port), backlog=128)

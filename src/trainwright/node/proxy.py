@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from trainwright.node.connections import Connections
+from trainwright.web.connections import Connection, Connections
 
 PORT = 3128
 Inside = Callable[[str, str, int], Awaitable[socket.socket | None]]
@@ -93,11 +93,8 @@ class Proxy:
     async def __aexit__(self, *error: object) -> None:
         await self._connections.__aexit__(*error)
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.CancelledError):
-            await self._serve(reader, writer)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, connection: Connection) -> None:
+        reader, writer = connection.reader, connection.writer
         try:
             async with asyncio.timeout(_HEAD_SECONDS):
                 asked = Asked.read(await reader.readuntil(b"\r\n\r\n"))

@@ -17,7 +17,6 @@ from trainwright.cluster.kubernetes.connection import Broken
 from trainwright.cluster.kubernetes.websocket import WebSocket
 from trainwright.core.errors import ClusterError
 from trainwright.core.objects import Object
-from trainwright.node.terminal import TerminalSession
 
 log = logging.getLogger(__name__)
 
@@ -72,14 +71,14 @@ async def _listen(websocket: WebSocket, command: Session) -> None:
             await command.write(rest)
         elif channel == _END and rest[:1] == bytes([_STDIN]):
             await command.close_input()
-        elif channel == _RESIZE and isinstance(command, TerminalSession):
-            _resize(command, rest)
+        elif channel == _RESIZE:
+            await _resize(command, rest)
 
 
-def _resize(command: TerminalSession, data: bytes) -> None:
+async def _resize(command: Session, data: bytes) -> None:
     with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError, ValueError):  # a size nobody can read is no loss
         size = msgspec.json.decode(data)
-        command.resize(int(size["Width"]), int(size["Height"]))
+        await command.resize(int(size["Width"]), int(size["Height"]))
 
 
 async def _goodbye(websocket: WebSocket, status: Object) -> None:

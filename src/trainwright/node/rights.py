@@ -9,8 +9,8 @@ rights is not one of them.
 from collections.abc import Iterable
 
 from trainwright.core.objects import Object
-from trainwright.core.resources import CONFIG_MAP, EVENT, NODE, POD, SECRET, SERVICE, SERVICE_ACCOUNT, Resource
-from trainwright.node.lease import LEASE, NAMESPACE
+from trainwright.core.resources import CONFIG_MAP, EVENT, LEASE, NODE, POD, SECRET, SERVICE, SERVICE_ACCOUNT, Resource
+from trainwright.node.lease import NAMESPACE
 
 NAME = "trainwright-node"
 ACCOUNT_NAMESPACE = "kube-system"

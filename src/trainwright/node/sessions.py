@@ -45,6 +45,9 @@ class ProcessSession:
             os.close(self._stdin)
             self._stdin = None
 
+    async def resize(self, columns: int, rows: int) -> None:
+        """Do nothing: it has no terminal."""
+
     async def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
         """Yield what it prints, until it has ended and everything was read."""
         loop = asyncio.get_running_loop()

@@ -27,8 +27,10 @@ _SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where a command is looked for when the environment has no PATH."""
 
 
-def supervise(end: socket.socket, payload: int, stdio: Sequence[int | None], *, namespaces: bool) -> None:
-    """Start what the payload says and stay until it has ended."""
+def supervise(
+    end: socket.socket, payload: int, stdio: Sequence[int | None], note: int | None, *, namespaces: bool
+) -> None:
+    """Start what the payload says, stay until it has ended, and note how if there is where."""
     linux.die_with_parent()
     linux.adopt_orphans()
     channel = Channel(end)
@@ -43,7 +45,7 @@ def supervise(end: socket.socket, payload: int, stdio: Sequence[int | None], *, 
             if fd is not None:
                 os.close(fd)
         if command:
-            _watch(channel, children, command, leave=spec["leave_children"])
+            _watch(channel, children, command, note, leave=spec["leave_children"])
     except mounts.MountError as error:
         channel.send({"error": str(error)})
     except ConnectionError:  # the agent has gone
@@ -86,6 +88,8 @@ def _become(spec: Message, stdio: Sequence[int | None], channel: Channel) -> Non
         os.dup2(nothing if fd is None else fd, number)
     if spec["terminal"]:
         linux.control_terminal(0)
+    if spec["user"]:
+        _belong_to(*spec["user"])
     folder = spec["cwd"]
     try:
         os.chdir(folder)
@@ -99,6 +103,15 @@ def _become(spec: Message, stdio: Sequence[int | None], channel: Channel) -> Non
         raise SystemExit(f"cannot start {argv[0]!r}: {error}") from error
     except OSError as error:
         raise SystemExit(_why_not(path, error)) from error
+
+
+def _belong_to(uid: int, gid: int, groups: Sequence[int]) -> None:
+    """Become another user's, for good: what that user mounts in the pod must not fool a program that makes one root."""
+    linux.no_new_privileges()
+    os.setgroups(groups)
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    linux.die_with_parent()  # the kernel forgets it when the user changes
 
 
 def _find(name: str, env: Mapping[str, str]) -> str:
@@ -152,7 +165,7 @@ def _words(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _watch(channel: Channel, children: Children, command: int, *, leave: bool) -> None:
+def _watch(channel: Channel, children: Children, command: int, note: int | None, *, leave: bool) -> None:
     """Obey the agent until the command has ended, then end what it left behind."""
     ended: dict[int, int] = {}
     listening = True
@@ -161,10 +174,23 @@ def _watch(channel: Channel, children: Children, command: int, *, leave: bool) -
         ended |= reap()
         if readable and command not in ended:
             listening, leave = _obey(channel, command, leave)
+    if command in ended:
+        _note(note, ended[command])
     if not leave:
         ended |= end_all()
     code = os.waitstatus_to_exitcode(ended[command])
     channel.send({"code": code} if code >= 0 else {"signal": -code})
+
+
+def _note(note: int | None, status: int) -> None:
+    """Note an end that nobody asked for, before anything else: everything may end here at any moment."""
+    if note is None:
+        return
+    code = os.waitstatus_to_exitcode(status)
+    try:
+        os.pwrite(note, (f"code {code}\n" if code >= 0 else f"signal {-code}\n").encode(), 0)
+    except OSError:  # the agent is told all the same
+        return
 
 
 def _obey(channel: Channel, command: int, leave: bool) -> tuple[bool, bool]:

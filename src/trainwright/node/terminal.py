@@ -43,7 +43,7 @@ class TerminalSession:
         """Type Ctrl-D: a terminal knows no other end."""
         await self.write(_END_OF_INPUT)
 
-    def resize(self, columns: int, rows: int) -> None:
+    async def resize(self, columns: int, rows: int) -> None:
         """Make the terminal so large; the kernel tells the command."""
         if self._terminal is not None:
             fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from trainwright.core.objects import Object
-from trainwright.node.base import Mount
+from trainwright.node.base import Mount, User
 from trainwright.node.environment import expand
 from trainwright.node.refusals import Missing, Refused
 from trainwright.node.sources import Facts, Found, Reference, SourceKind, all_entries, field, resource_field
@@ -96,8 +96,10 @@ def payload(volume: Object, facts: Facts, found: Found, tokens: Issued = NO_TOKE
 class Volumes:
     """The volumes of one pod. Knows what it has written, so that writing again costs nothing when nothing changed."""
 
-    def __init__(self, folders: Folders) -> None:
+    def __init__(self, folders: Folders, user: User | None = None) -> None:
+        """Know where they are kept, and whose they are if not our own."""
         self._folders = folders
+        self._user = user
         self._written: dict[str, Payload] = {}
 
     def prepare(self, pod: Object, facts: Facts, found: Found, tokens: Issued = NO_TOKENS) -> dict[str, Path]:
@@ -117,15 +119,20 @@ class Volumes:
         if files is not None:
             folder = self._folders.pod / "volumes" / name
             if self._written.get(name) != files:
-                write(folder, files)
+                write(folder, files, self._user)
                 self._written[name] = files
             return folder
         if "hostPath" in volume:
+            if self._user:
+                raise Refused(
+                    f"{path} ({name}): hostPath volumes are only for jobs of the server's own user; leave it out: "
+                    "commands find the machine's folders at their own paths, with the rights of the user they run as"
+                )
             return _host_path(volume)
         if "persistentVolumeClaim" in volume:
             claim = volume["persistentVolumeClaim"].get("claimName", "")
             _check_relative(claim, f"{path}.persistentVolumeClaim.claimName")
-            return _folder(self._folders.claims / claim, 0o755)
+            return _folder(self._folders.claims / claim, 0o755, self._user)
         if "emptyDir" in volume:
             return _folder(self._folders.pod / "volumes" / name, 0o777)
         kinds = ", ".join(key for key in volume if key != "name") or "no kind"
@@ -155,7 +162,7 @@ def _is_shared_memory(volume: Object, target: str) -> bool:
     return target == _SHARED_MEMORY and (volume.get("emptyDir") or {}).get("medium") == "Memory"
 
 
-def write(folder: Path, files: Payload) -> None:
+def write(folder: Path, files: Payload, user: User | None = None) -> None:
     """Make `folder` hold exactly `files`, in one step for whoever looks."""
     folder.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix="..", dir=folder))
@@ -166,6 +173,8 @@ def write(folder: Path, files: Payload) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(data)
             file.chmod(mode)
+            if user:
+                os.chown(file, user.uid, user.gid)
         link = folder / "..data"
         old = link.readlink() if link.is_symlink() else None
         draft = folder / "..data_tmp"
@@ -249,10 +258,12 @@ def _check_relative(path: str, where: str) -> None:
         raise Refused(f"{where}: {path!r} leads out of the volume; write a relative path without '..'")
 
 
-def _folder(path: Path, mode: int) -> Path:
+def _folder(path: Path, mode: int, user: User | None = None) -> Path:
     if not path.exists():
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(mode)
+        if user:
+            os.chown(path, user.uid, user.gid)
     return path
 
 

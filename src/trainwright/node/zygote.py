@@ -40,7 +40,8 @@ def main(arguments: str) -> None:
     forget_signals()
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # who closes a socket is noticed by the error, not by dying of it
     control = socket.socket(fileno=options["control"])
-    os.set_inheritable(control.fileno(), False)
+    for fd in (control.fileno(), *options["held"]):
+        os.set_inheritable(fd, False)  # those it forks have them, the commands they start do not
     channel = Channel(control)
     place = Place()
     try:
