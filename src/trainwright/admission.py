@@ -17,13 +17,12 @@ from trainwright.core.resources import BUILT_IN
 from trainwright.kinds import COMMANDS, KINDS, Kind, kind_of
 
 _ONLY_ON_CLUSTERS = {
-    "v1": ("LimitRange", "PersistentVolume", "PersistentVolumeClaim", "ResourceQuota", "ServiceAccount"),
+    "v1": ("LimitRange", "PersistentVolume", "PersistentVolumeClaim", "ServiceAccount"),
     "apps/v1": ("DaemonSet", "Deployment", "ReplicaSet"),
     "batch/v1": ("CronJob",),
     "networking.k8s.io/v1": ("Ingress", "NetworkPolicy"),
     "policy/v1": ("PodDisruptionBudget",),
     "rbac.authorization.k8s.io/v1": ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
-    "scheduling.k8s.io/v1": ("PriorityClass",),
     "storage.k8s.io/v1": ("StorageClass",),
 }
 

@@ -5,7 +5,7 @@ Admission, the loop, the commands and the pages all read these rows; none of the
 
 from collections.abc import Callable, Iterator, Mapping
 
-from trainwright.api import kubeflow, volcano_command
+from trainwright.api import faces, kubeflow, volcano_command
 from trainwright.api import mpi_job as mpi_job_api
 from trainwright.api import pytorch_job as pytorch_job_api
 from trainwright.api import training_job as training_job_api
@@ -20,7 +20,6 @@ from trainwright.core.resources import (
     CONFIG_MAP,
     NETWORK_POLICY,
     POD,
-    POD_GROUP,
     ROLE,
     ROLE_BINDING,
     SECRET,
@@ -58,7 +57,7 @@ _KUBEFLOW_COLUMNS = (
 )
 
 PYTORCH_JOB = Kind(
-    resource=pytorch_job_api.RESOURCE,
+    face=faces.PYTORCH_JOB,
     default=pytorch_job_api.default,
     check=pytorch_job_api.check,
     read=pytorch_job_api.read,
@@ -88,8 +87,7 @@ def _by_pod_name(job: Job, pod: Object) -> Place | None:
 
 
 MPI_JOB = Kind(
-    resource=mpi_job_api.RESOURCE,
-    also_served=mpi_job_api.ALSO_SERVED,
+    face=faces.MPI_JOB,
     resizable=False,
     default=mpi_job_api.default,
     check=mpi_job_api.check,
@@ -105,7 +103,6 @@ MPI_JOB = Kind(
         spec=mpi_job_api.Spec,
         status=mpi_job_api.Status,
         columns=_KUBEFLOW_COLUMNS,
-        short_names=("mj", "mpij"),
         active_path=".status.replicaStatuses.Worker.active",
         selector_path=".status.replicaStatuses.Worker.selector",
     ),
@@ -138,7 +135,7 @@ def _hindered(job: Job, settings: Settings) -> Iterator[Problem]:
 
 
 VOLCANO_JOB = Kind(
-    resource=volcano_job_api.RESOURCE,
+    face=faces.VOLCANO_JOB,
     default=_default_volcano_job,
     check=_check_volcano_job,
     read=_read_volcano_job,
@@ -147,7 +144,7 @@ VOLCANO_JOB = Kind(
     life=Phases(),
     container="",
     place=_by_task,
-    owns=(SERVICE, CONFIG_MAP, SECRET, NETWORK_POLICY, VOLUME_CLAIM, POD_GROUP, POD),
+    owns=(SERVICE, CONFIG_MAP, SECRET, NETWORK_POLICY, VOLUME_CLAIM, POD),
     definition=Definition(
         doc="Runs tasks of several kinds together, wired by plugins and driven by policies.",
         spec=volcano_job_api.Spec,
@@ -161,10 +158,8 @@ VOLCANO_JOB = Kind(
         ),
         active_path=".status.elasticReplicas",
         selector_path=".status.elasticSelector",
-        short_names=("vcjob", "vj"),
         command=volcano_command.DOCUMENT,
     ),
-    commands=volcano_job_api.COMMAND,
 )
 
 
@@ -177,7 +172,7 @@ def _by_stage(job: Job, pod: Object) -> Place | None:
 
 
 TRAINING_JOB = Kind(
-    resource=training_job_api.RESOURCE,
+    face=faces.TRAINING_JOB,
     default=training_job_api.default,
     check=training_job_api.check,
     read=training_job_api.read,
@@ -200,13 +195,12 @@ TRAINING_JOB = Kind(
         ),
         active_path=".status.elasticReplicas",
         selector_path=".status.elasticSelector",
-        short_names=("tj",),
     ),
 )
 
 KINDS: tuple[Kind, ...] = (PYTORCH_JOB, MPI_JOB, VOLCANO_JOB, TRAINING_JOB)
 
-COMMANDS: Mapping[Resource, Callable[[Object], list[Problem]]] = {volcano_job_api.COMMAND: volcano_command.check}
+COMMANDS: Mapping[Resource, Callable[[Object], list[Problem]]] = {faces.COMMAND: volcano_command.check}
 """Objects by which users tell jobs what to do, each with what says everything that is wrong with one."""
 
 

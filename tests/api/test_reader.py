@@ -2,7 +2,7 @@
 
 # ruff: noqa: RUF009 - `entry` makes a dataclass field
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jsonschema_rs
@@ -13,7 +13,20 @@ from tests.api.examples import FULL, GONE, changed, sentences
 from tests.api.mutations import JUNK, mutated
 
 from trainwright.api import kubeflow, pytorch_job, schema, volcano_job
-from trainwright.api.reader import Shape, Text, build, child, entry, is_unknown, shape_of, shapes, show, steps, walk
+from trainwright.api.reader import (
+    OneOf,
+    Shape,
+    Text,
+    build,
+    child,
+    entry,
+    is_unknown,
+    shape_of,
+    shapes,
+    show,
+    steps,
+    walk,
+)
 
 PLATE = Text("a plate", "^[A-Z]+[0-9]*$", "large letters, then digits", longest=6)
 
@@ -262,10 +275,22 @@ def fits(shape, value):
     return not [problem for problem in walk(shape, value) if not is_unknown(problem)]
 
 
+def unrelated(shape: Shape) -> Shape:
+    """Return a shape as JSON Schema can say it: what relates fields to each other is said in CEL."""
+    return replace(
+        shape,
+        fields={name: unrelated(below) for name, below in shape.fields.items()},
+        values=shape.values and unrelated(shape.values),
+        items=shape.items and unrelated(shape.items),
+        ordered=(),
+        one_of=None,
+    )
+
+
 quick = settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 SPEC = shape_of(pytorch_job.Spec)
 VALIDATOR = jsonschema_rs.validator_for(schema.schema(SPEC))
-SPECS = {"PyTorchJob": SPEC, "Job": shape_of(volcano_job.Spec)}
+SPECS = {"PyTorchJob": unrelated(SPEC), "Job": unrelated(shape_of(volcano_job.Spec))}
 VALIDATORS = {kind: jsonschema_rs.validator_for(schema.schema(shape)) for kind, shape in SPECS.items()}
 scraps = st.recursive(
     # To JSON Schema 1e300 is a whole number; to Go and to us it is none.
@@ -355,6 +380,49 @@ def test_the_schema_of_a_job():
     assert policy["properties"]["activeDeadlineSeconds"]["format"] == "int64"
     queue = policy["properties"]["schedulingPolicy"]["properties"]["queue"]
     assert queue["x-kubernetes-validations"] == [{"rule": "self == oldSelf", "message": "field is immutable"}]
+
+
+RELATED = Shape(
+    "object",
+    fields={name: Shape("integer") for name in ("min-size", "max-size", "a", "b")},
+    ordered=(("min-size", "max-size"),),
+    one_of=OneOf(("a", "b"), "which letter it is", "a or b"),
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param({"a": 1, "min-size": 2, "max-size": 2}, [], id="fields that go together"),
+        pytest.param({"a": 1, "min-size": 9}, [], id="a bound alone"),
+        pytest.param(
+            {"a": 1, "min-size": 3, "max-size": 2},
+            ["spec.min-size: 3 is more than max-size (2); lower it, or raise max-size"],
+            id="bounds that cross",
+        ),
+        pytest.param({}, ["spec: says nothing about which letter it is; write one of a or b"], id="none of them"),
+        pytest.param(
+            {"a": 1, "b": 2}, ["spec: has a and b, which exclude each other; write one of a or b"], id="both of them"
+        ),
+        pytest.param({"a": 1, "b": None}, [], id="null is none"),
+    ],
+)
+def test_fields_that_are_related(value, expected):
+    assert sentences(list(walk(RELATED, value, "spec"))) == expected
+
+
+def test_what_relates_fields_is_a_rule_in_the_same_words():
+    ordered, none, several = schema.schema(RELATED)["x-kubernetes-validations"]
+
+    assert ordered["fieldPath"] == "['min-size']"
+    assert ordered["rule"].endswith("self.min__dash__size <= self.max__dash__size")
+    assert ordered["messageExpression"] == (
+        "'%d is more than max-size (%d); lower it, or raise max-size'"
+        ".format([self.min__dash__size, self.max__dash__size])"
+    )
+    assert none["message"] == "says nothing about which letter it is; write one of a or b"
+    assert several["messageExpression"].startswith("'has ' + (")
+    assert several["messageExpression"].endswith(" + ', which exclude each other; write one of a or b'")
 
 
 def test_a_quantity_that_takes_bare_fractions_is_no_schema():

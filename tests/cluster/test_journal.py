@@ -17,9 +17,10 @@ import pytest
 
 from trainwright.cluster.journal import FORMAT, Journal, read
 from trainwright.cluster.memory import MemoryCluster, reopen
-from trainwright.core.errors import Expired, HomeError
+from trainwright.core.errors import Expired, HomeError, NotStored
 from trainwright.core.objects import Object
 from trainwright.core.resources import BUILT_IN, CONFIG_MAP, EVENT, POD, SECRET
+from trainwright.node import linux
 
 NOON = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 
@@ -284,6 +285,135 @@ def closed() -> Iterator[Path]:
 def program(text: str, path: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", text, str(path), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """Return a folder on a file system of 1 MB."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            linux.mount("tmpfs", folder, "tmpfs", data="size=1m,mode=777")
+        except OSError:
+            pytest.skip("needs root: a small file system is mounted")
+        yield Path(folder)
+        linux.unmount(folder)
+
+
+class TestInsisting:
+    """A journal whose owner cannot do without: what cannot be written is told to everybody who waits, and tried on."""
+
+    async def fill_up(self, store: MemoryCluster, journal: Journal) -> None:
+        for n in range(500):
+            await store.create(CONFIG_MAP, thing(f"c-{n}", data={"x": "x" * 5000}))
+            await journal.flush()
+
+    @pytest.mark.fault
+    async def test_a_full_disk_and_then_room_again(self, small_disk: Path):
+        said: list[str] = []
+        (small_disk / "ballast").write_bytes(b"x" * 500_000)
+        journal = Journal.open(small_disk / "store", on_error=said.append, insist=True)
+        store = cluster(journal)
+        with pytest.raises(NotStored, match="the disk is full"):
+            await self.fill_up(store, journal)
+        assert "the disk is full" in journal.trouble
+        with pytest.raises(NotStored):
+            await journal.flush()
+
+        (small_disk / "ballast").unlink()
+        async with asyncio.timeout(20):
+            while journal.trouble:  # noqa: ASYNC110 - it tries again once a second
+                await asyncio.sleep(0.02)
+        await journal.flush()
+        journal.close()
+
+        held = {obj["metadata"]["name"] for obj in (await store.list(CONFIG_MAP)).items}
+        assert {obj["metadata"]["name"] for obj in read(small_disk / "store").objects} == held
+        assert [sentence.partition("; ")[2] or sentence for sentence in said] == [
+            "nothing new is accepted until it can be written again",
+            f"{small_disk / 'store'}: it can be written again, and everything that had to wait is",
+        ]
+
+    async def test_what_waits_for_the_disk_waits_together(self, path: Path):
+        with Journal.open(path, on_error=fail, insist=True) as journal:
+            store = cluster(journal)
+
+            async def durably(n: int) -> int:
+                await store.create(CONFIG_MAP, thing(f"c-{n}"))
+                await journal.flush()
+                return len(read(path).objects)
+
+            seen = await asyncio.gather(*map(durably, range(50)))
+        assert min(seen) > 1, "one write is for many"
+
+    @pytest.mark.parametrize(
+        "spoil",
+        [
+            pytest.param(lambda data: data[:4096] + b"\xff" * (len(data) - 4096), id="pages that make no sense"),
+            pytest.param(lambda data: b"\xff" * 4096 + data[4096:], id="no head"),
+            pytest.param(lambda data: data[:-4096], id="a page that is missing"),
+        ],
+    )
+    def test_a_damaged_file_is_never_taken_for_an_empty_one(self, path: Path, spoil):
+        asyncio.run(fill(path))
+        spoilt = spoil(path.read_bytes())
+        path.write_bytes(spoilt)
+        with pytest.raises(HomeError, match=r"is damaged .* move it away|is not a journal"):
+            Journal.open(path, on_error=fail, insist=True).load()
+        assert path.read_bytes() == spoilt
+
+    @pytest.mark.fault
+    def test_a_torn_last_write_is_as_if_it_had_not_been(self, path: Path, writer: "subprocess.Popen[str]"):
+        assert writer.stdout
+        for line in writer.stdout:
+            if int(line) >= 20:
+                break
+        writer.kill()
+        writer.wait()
+        log = path.with_name(f"{path.name}-wal")
+        log.write_bytes(log.read_bytes()[:-1000] + b"\x00" * 500)
+        with Journal.open(path, on_error=fail, insist=True) as journal:
+            names = {obj["metadata"]["name"] for obj in journal.load().objects}
+        assert names == {f"c-{n}" for n in range(len(names))}
+        assert len(names) >= 20
+
+    def test_a_folder_that_cannot_be_made(self, tmp_path: Path):
+        (tmp_path / "file").write_text("in the way")
+        with pytest.raises(HomeError, match="nothing could be kept"):
+            Journal.open(tmp_path / "file" / "store", on_error=fail, insist=True)
+
+
+class TestFormats:
+    """A journal that an earlier release wrote is read as it is, and brought up to date when it is written."""
+
+    @pytest.fixture
+    def old(self, tmp_path: Path) -> Path:
+        return Path(shutil.copyfile(Path(__file__).parent / "kept" / "format-1.sqlite", tmp_path / "journal.sqlite"))
+
+    def test_format_1_is_read(self, old: Path):
+        before = old.read_bytes()
+        kept = read(old)
+        assert {obj["kind"] for obj in kept.objects} == {"PyTorchJob", "Pod", "Service", "Event", "Node"}
+        assert old.read_bytes() == before
+
+    async def test_format_1_is_brought_up_to_date(self, old: Path):
+        before = read(old)
+        with Journal.open(old, on_error=fail, insist=True) as journal:
+            store = MemoryCluster([POD], now=lambda: NOON, journal=journal)
+            journal.note("boot", "1234")
+            await store.delete(POD, "default", "one-master-0")
+        assert len(read(old).objects) == len(before.objects) - 1
+        with Journal.open(old, on_error=fail, insist=True) as journal:
+            assert journal.fact("boot") == "1234"
+        with closing(sqlite3.connect(old)) as other:
+            assert other.execute("PRAGMA user_version").fetchone() == (FORMAT,)
+
+    def test_an_upgrade_that_breaks_off_has_not_happened(self, old: Path):
+        with closing(sqlite3.connect(old)) as other:
+            other.execute("CREATE TABLE facts (in_the_way)")
+        with pytest.raises(HomeError):
+            Journal.open(old, on_error=fail, insist=True)
+        with closing(sqlite3.connect(old)) as other:
+            assert other.execute("PRAGMA user_version").fetchone() == (1,)
 
 
 class TestReading:

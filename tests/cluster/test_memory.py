@@ -303,14 +303,10 @@ class TestHistory:
 class Streams:
     """A kubelet that answers."""
 
-    async def logs(
-        self, namespace: str, pod: str, *, container: str = "", follow: bool = False
-    ) -> AsyncIterator[bytes]:
-        yield f"{namespace}/{pod}/{container}".encode()
+    async def logs(self, namespace: str, pod: str, *, container: str = "", **asked: object) -> AsyncIterator[bytes]:
+        yield f"{namespace}/{pod}/{container} {[name for name, value in asked.items() if value]}".encode()
 
-    async def exec(
-        self, namespace: str, pod: str, command: list[str], *, container: str = "", stdin: bool = False
-    ) -> Session:
+    async def exec(self, namespace: str, pod: str, command: list[str], **asked: object) -> Session:
         raise ClusterError(" ".join(command))
 
 
@@ -326,7 +322,8 @@ class TestStreams:
     async def test_the_node_answers(self):
         store = cluster()
         store.serve_pods(Streams())
-        assert [chunk async for chunk in store.logs("default", "pod", container="main")] == [b"default/pod/main"]
+        stream = store.logs("default", "pod", container="main", previous=True, tail=5)
+        assert [chunk async for chunk in stream] == [b"default/pod/main ['previous', 'tail']"]
         with pytest.raises(ClusterError, match="ls -l"):
             await store.exec("default", "pod", ["ls", "-l"])
 

@@ -6,6 +6,8 @@ from trainwright.cluster import selectors
 from trainwright.core.errors import BadRequest
 from trainwright.core.resources import CONFIG_MAP, EVENT, NODE, POD, Resource
 
+THING = Resource("example.org", "v1", "things", "Thing", selectable=("status.end",))
+
 
 @pytest.mark.parametrize(
     ("selector", "labels", "matches"),
@@ -45,6 +47,9 @@ def test_labels(selector, labels, matches):
         (EVENT, "reason= a b ", {"reason": "a b"}, False),
         (EVENT, "reason=a,,type=x,", {"reason": "a", "type": "x"}, True),
         (CONFIG_MAP, "metadata.name!=x", {}, True),
+        (THING, "status.end=", {"status": {}}, True),
+        (THING, "status.end=", {"status": {"end": "now"}}, False),
+        (THING, "status.end!=now", {"status": {"end": "now"}}, False),
     ],
 )
 def test_fields(resource, selector, obj, matches):

@@ -1,4 +1,4 @@
-"""The homes the contract suite runs on: in memory, the Kubernetes client over a stub, and a real API server.
+"""The homes the contract suite runs on: in memory, the Kubernetes client over a stub, over our own API, and a real one.
 
 Each test has two namespaces of its own on the real one, so the suite can run beside anything else.
 """
@@ -14,6 +14,7 @@ import pytest
 from tests.cluster.kubernetes.real import kubeconfig
 from tests.cluster.kubernetes.server import Api, serve
 from tests.contract.home import WIDGET, ClusterUnderTest
+from tests.server.serving import serving
 
 from trainwright.cluster.base import Cluster
 from trainwright.cluster.kubernetes import Access, KubernetesCluster, Server, collection
@@ -37,11 +38,12 @@ DEFINITION = Resource(
 )
 
 
-@pytest.fixture(params=["memory", "http", pytest.param("kubernetes", marks=pytest.mark.e2e)])
+@pytest.fixture(params=["memory", "http", "served", pytest.param("kubernetes", marks=pytest.mark.e2e)])
 async def under(request: pytest.FixtureRequest) -> AsyncIterator[ClusterUnderTest]:
     homes = {
         "memory": memory,
         "http": http,
+        "served": served,
         "kubernetes": lambda: kubernetes(request.getfixturevalue("kubeconfig")),
     }
     async with homes[request.param]() as it:
@@ -64,6 +66,14 @@ async def http() -> AsyncIterator[ClusterUnderTest]:
         KubernetesCluster(Access(Server(serving.url)), page=2) as cluster,
         local(cluster, store) as it,
     ):
+        yield it
+
+
+@contextlib.asynccontextmanager
+async def served() -> AsyncIterator[ClusterUnderTest]:
+    """The Kubernetes client; behind HTTP there is the API of `tw serve`."""
+    store = MemoryCluster(ROWS, now=lambda: datetime.now(UTC), history=HISTORY)
+    async with serving(store) as api, api.client() as cluster, local(cluster, store) as it:
         yield it
 
 

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tests.operator.confined import confined
+
 from trainwright.admission import admit
+from trainwright.api.faces import RESOURCES
 from trainwright.cluster.base import Change
 from trainwright.cluster.informer import Informer
 from trainwright.cluster.memory import MemoryCluster
@@ -20,10 +23,10 @@ from trainwright.core.objects import Object, at
 from trainwright.core.resources import EVENT, NODE, POD, Resource
 from trainwright.desired import KUBERNETES
 from trainwright.kinds import KINDS, kind_of
-from trainwright.operator.home import RESOURCES
 from trainwright.operator.loop import Operator
 from trainwright.operator.measures import Measures
 from trainwright.operator.scaling import Autoscaler, Conduct
+from trainwright.placement import Amounts
 from trainwright.workloads.scheduler import Scheduler
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -109,6 +112,9 @@ class World:
 
     without: tuple[str, ...] = ()
     max_load: float = 1.0
+    namespaces: tuple[str, ...] = ()
+    """The only ones the autoscaler may look into; none: all."""
+    capacity: Amounts | None = None
     measures: Measures = field(default_factory=Measures)
 
     def __post_init__(self) -> None:
@@ -118,8 +124,9 @@ class World:
         return NOON + timedelta(seconds=asyncio.get_running_loop().time())
 
     def autoscaler(self, cluster: Any = None) -> Autoscaler:
-        conduct = Conduct(settle=1.0, rest=30.0, max_load=self.max_load, without=self.without)
-        return Autoscaler(cluster or self.cluster, KINDS, self.now, conduct=conduct, measures=self.measures)
+        conduct = Conduct(settle=1.0, rest=30.0, max_load=self.max_load, without=self.without, capacity=self.capacity)
+        seen = confined(cluster or self.cluster, self.namespaces) if self.namespaces else cluster or self.cluster
+        return Autoscaler(seen, KINDS, self.now, conduct=conduct, namespaces=self.namespaces, measures=self.measures)
 
     async def submit(self, *objects: Object) -> None:
         for obj in objects:

@@ -1,5 +1,6 @@
 """What the planner is told of a job: a table of jobs, their pods, and what is made of them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,15 +8,16 @@ from tests.operator.scaling_world import NOON, opted_out, pytorch_job, training_
 
 from trainwright.admission import admit
 from trainwright.autoscaler import ElasticJob
-from trainwright.core.names import JOB_LABEL, REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL
+from trainwright.core.names import GANG_GATE, JOB_LABEL, REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL
 from trainwright.core.objects import Object, timestamp
-from trainwright.kinds import kind_of
+from trainwright.kinds import PYTORCH_JOB, kind_of
 from trainwright.operator.demand import ENDING, PodFacts, elastic_job, facts
 
 
 def pod(words: str, role: str = "worker") -> PodFacts:
-    """Return a pod of job "a" from words such as "1@n", "2", "3@n!" (going), "0@n=Succeeded"."""
+    """Return a pod of job "a" from words such as "1@n", "2", "3@n!" (going), "0@n=Succeeded", "4?Queued"."""
     name, _, phase = words.partition("=")
+    name, _, reason = name.partition("?")
     name, going, _ = name.partition("!")
     index, _, node = name.partition("@")
     labels = {JOB_LABEL: "a", REPLICA_TYPE_LABEL: role, REPLICA_INDEX_LABEL: index}
@@ -23,7 +25,10 @@ def pod(words: str, role: str = "worker") -> PodFacts:
     obj: Object = {
         "metadata": {**meta, **({"deletionTimestamp": ""} if going else {})},
         "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
-        "status": {"phase": phase or ("Running" if node else "Pending")},
+        "status": {
+            "phase": phase or ("Running" if node else "Pending"),
+            "conditions": [{"type": "PodScheduled", "status": "False", "reason": reason}] if reason else [],
+        },
     }
     return facts(obj)
 
@@ -87,6 +92,28 @@ def test_no_room_for_a_job_that(status):
     assert seen(JOB, "0@n", status) is None
 
 
+@pytest.mark.parametrize(
+    ("pods", "needs_room"),
+    [
+        pytest.param("", True, id="in a namespace without a quota"),
+        pytest.param("0?QuotaExceeded 1?QuotaExceeded 2?QuotaExceeded", False, id="that waits for its quota"),
+        pytest.param("0@n 1@n 2?QuotaExceeded", True, id="of which the first fit its quota"),
+        pytest.param("0?Queued 1?Queued 2?Queued", True, id="that waits for room"),
+    ],
+)
+def test_room_for_a_job(pods, needs_room):
+    assert (seen(JOB, pods) is not None) == needs_room
+
+
+def test_a_job_is_as_urgent_as_its_most_urgent_pod():
+    job = elastic_job(
+        PYTORCH_JOB, PYTORCH_JOB.read(admit(JOB).object), [pod("0"), replace(pod("1"), priority=9)], key="a"
+    )
+
+    assert job is not None
+    assert job.priority == 9
+
+
 def test_a_job_that_is_left_alone_still_needs_its_size():
     job = seen(opted_out(JOB), "0@n", steady="opted out")
 
@@ -126,3 +153,18 @@ def test_limits_count_where_there_are_any():
 
     assert value is not None
     assert (value.unit.requests["cpu"], value.unit.limits) == (1000, {"cpu": 2000, "memory": 1})
+
+
+@pytest.mark.parametrize(
+    ("gates", "waits"),
+    [
+        pytest.param([], True, id="a pod without a node wants room"),
+        pytest.param(["kueue"], False, id="one that somebody holds back does not yet"),
+        pytest.param([GANG_GATE], True, id="one that waits for its gang does"),
+        pytest.param(["kueue", GANG_GATE], False, id="unless somebody else holds it back too"),
+    ],
+)
+def test_gates(gates, waits):
+    spec = {"containers": [], "schedulingGates": [{"name": name} for name in gates]}
+
+    assert facts({"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": spec}).waits is waits

@@ -1,49 +1,33 @@
-"""What is shipped for clusters: the files in deploy/ are what the code prints.
+"""What `tw install` prints: the kinds, the operator's rights, and how it runs."""
 
-TRAINWRIGHT_GOLDEN=write pytest tests/operator/test_manifests.py      writes them; read the difference before committing
-"""
-
-import os
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
-from tests.conftest import ROOT
 from tests.reconcile.making import look, manifest
 
 from trainwright.cli.output import dump, stream
 from trainwright.core.errors import AlreadyExists, HomeError, NotFound
-from trainwright.core.objects import Object, at
+from trainwright.core.objects import Object, at, ref
 from trainwright.kinds import KINDS, PYTORCH_JOB
-from trainwright.operator.crds import definition, definitions, register
-from trainwright.operator.manifests import Installation, manifests, operator_manifests
-from trainwright.operator.rights import CUSTOM_RESOURCE, REGISTER_RIGHTS, RIGHTS, SCALING_RIGHTS, Right, rules
+from trainwright.operator.crds import definition, definitions, is_ours, register
+from trainwright.operator.manifests import PARTS, Installation, manifests
+from trainwright.operator.rights import (
+    CUSTOM_RESOURCE,
+    GANG_RIGHTS,
+    LEADER_RIGHTS,
+    REGISTER_RIGHTS,
+    RIGHTS,
+    SCALING_RIGHTS,
+    WEBHOOK_RIGHTS,
+    Right,
+    rules,
+)
 
-WRITE = os.environ.get("TRAINWRIGHT_GOLDEN") == "write"
 APPLY_LIMIT = 262_144
 """Bytes of an object that `kubectl apply` can remember in an annotation."""
-SHIPPED = {
-    **{f"crds/{each['metadata']['name']}.yaml": dump(each, "yaml") for each in definitions(KINDS)},
-    "operator.yaml": stream(operator_manifests(Installation()), "yaml"),
-}
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_what_is_shipped_is_what_is_printed(name):
-    path = ROOT / "deploy" / name
-    if WRITE:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(SHIPPED[name])
-
-    assert path.read_text() == SHIPPED[name], "see the first lines of this module"
-
-
-def test_nothing_else_is_shipped():
-    deploy = ROOT / "deploy"
-
-    assert {str(path.relative_to(deploy)) for path in deploy.rglob("*") if path.is_file()} == set(SHIPPED)
+DEFINED = list(definitions(KINDS))
 
 
 def made(kind: str, installation: Installation | None = None) -> Object:
@@ -126,29 +110,95 @@ def test_the_commands_of_a_kind_are_defined_beside_it():
     assert "subresources" not in version
 
 
-def test_everything_is_applied_in_an_order_that_works():
+def printed(**asked: Any) -> list[str]:
+    """Return the kinds of what is printed, in order, but for the definitions."""
+    kinds = [each["kind"] for each in manifests(Installation(**asked))]
+    return [kind for kind in kinds if kind != "CustomResourceDefinition"]
+
+
+def args(**asked: Any) -> list[str]:
+    found: list[str] = made("Deployment", Installation(**asked))["spec"]["template"]["spec"]["containers"][0]["args"]
+    return found
+
+
+def test_kinds_come_first_and_rights_before_who_needs_them():
     kinds = [each["kind"] for each in manifests(Installation())]
 
-    assert kinds == [
-        *["CustomResourceDefinition"] * len(list(definitions(KINDS))),
-        "Namespace",
-        "ServiceAccount",
-        "ClusterRole",
-        "ClusterRoleBinding",
-        "Service",
-        "Deployment",
-    ]
+    assert kinds[: len(DEFINED)] == ["CustomResourceDefinition"] * len(DEFINED)
+    order = ["Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Service", "Deployment"]
+    assert [kind for kind in kinds if kind in order] == order
 
 
 def test_an_installation_is_what_was_asked_for():
     made_here = list(manifests(Installation("training", "registry.example/tw:1")))
     namespaces = {each["metadata"].get("namespace") for each in made_here} - {None}
-    pod = made_here[-1]["spec"]["template"]["spec"]
+    container = made("Deployment", Installation("training", "registry.example/tw:1"))["spec"]["template"]["spec"]
 
     assert namespaces == {"training"}
     assert next(each for each in made_here if each["kind"] == "Namespace")["metadata"]["name"] == "training"
-    assert pod["containers"][0]["image"] == "registry.example/tw:1"
-    assert "--image=registry.example/tw:1" in pod["containers"][0]["args"]
+    assert container["containers"][0]["image"] == "registry.example/tw:1"
+    assert "--image=registry.example/tw:1" in container["containers"][0]["args"]
+
+
+def test_with_some_namespaces_nothing_is_asked_of_the_whole_cluster():
+    made_here = list(manifests(Installation(watch=("a", "b"), capacity="cpu=4")))
+
+    assert [each["kind"] for each in made_here if "namespace" not in each["metadata"]] == []
+    roles = [each for each in made_here if each["kind"] == "Role" and each["metadata"]["name"] == "trainwright"]
+    assert [each["metadata"]["namespace"] for each in roles] == ["a", "b"]
+    assert not [rule for each in roles for rule in each["rules"] if "nodes" in rule["resources"]]
+    assert "--namespace=a,b" in args(watch=("a", "b"), capacity="cpu=4")
+
+
+@pytest.mark.parametrize(
+    ("without", "gone"),
+    [
+        pytest.param("operator", {"Deployment", "ClusterRole", "Namespace"}, id="without operator only the kinds"),
+        pytest.param("crds", {"CustomResourceDefinition"}, id="without crds everything but the kinds"),
+    ],
+)
+def test_parts_can_be_left_out(without, gone):
+    kinds = {each["kind"] for each in manifests(Installation(without=frozenset({without})))}
+
+    assert kinds
+    assert not kinds & gone
+
+
+@pytest.mark.parametrize(
+    ("asked", "replicas", "strategy", "budget"),
+    [
+        pytest.param({}, 2, "RollingUpdate", True, id="two operators are replaced one by one"),
+        pytest.param({"replicas": 1}, 1, "RollingUpdate", False, id="one has its successor beside it for a moment"),
+        pytest.param(
+            {"replicas": 1, "without": frozenset({"leader-election"})},
+            1,
+            "Recreate",
+            False,
+            id="without leader election the old one goes first",
+        ),
+    ],
+)
+def test_operators_are_replaced(asked, replicas, strategy, budget):
+    spec = made("Deployment", Installation(**asked))["spec"]
+
+    assert (spec["replicas"], spec["strategy"]["type"]) == (replicas, strategy)
+    assert ("PodDisruptionBudget" in printed(**asked)) is budget
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param({}, id="as shipped"),
+        pytest.param({"install_crds": True}, id="registering the kinds"),
+        pytest.param({"watch": ("a", "b"), "capacity": "cpu=4,memory=8Gi"}, id="in two namespaces"),
+        pytest.param({"without": frozenset(PARTS) - {"operator"}, "replicas": 1}, id="with nothing but the operator"),
+    ],
+)
+def test_the_operator_understands_its_flags(asked):
+    from trainwright.cli.operator import command
+
+    with command.make_context("operator", args(**asked)):
+        pass
 
 
 def test_the_operator_may_do_little():
@@ -157,6 +207,7 @@ def test_the_operator_may_do_little():
 
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["resources"]["requests"]
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
@@ -164,19 +215,36 @@ def test_the_operator_may_do_little():
     }
 
 
+def test_what_is_to_be_kept_is_not_printed():
+    kept = [ref(definition(PYTORCH_JOB)), ref(made("Namespace"))]
+
+    names = {str(ref(each)) for each in manifests(Installation(), kept)}
+
+    assert names.isdisjoint(map(str, kept))
+    assert len(names) == len(list(manifests(Installation()))) - len(kept)
+
+
+def test_everything_is_known_to_be_ours():
+    assert [ref(each) for each in manifests(Installation()) if not is_ours(each)] == []
+
+
 @pytest.mark.parametrize("install_crds", [False, True], ids=["kinds are applied", "the operator registers the kinds"])
 def test_rights_on_definitions_only_for_who_registers_them(install_crds):
     installation = Installation(install_crds=install_crds)
     groups = {group for rule in made("ClusterRole", installation)["rules"] for group in rule["apiGroups"]}
-    flags = made("Deployment", installation)["spec"]["template"]["spec"]["containers"][0]["args"]
 
     assert (CUSTOM_RESOURCE.group in groups) is install_crds
-    assert ("--install-crds" in flags) is install_crds
+    assert ("--install-crds" in args(install_crds=install_crds)) is install_crds
     assert any(each["kind"] == "CustomResourceDefinition" for each in manifests(installation)) is not install_crds
 
 
 def test_rights_of_one_resource_are_one_rule():
-    given = (Right("", "pods", "list", "a"), Right("", "pods", "watch", "b"), Right("g", "jobs", "get", "c", ("x",)))
+    given = (
+        Right("", "pods", "list", "a"),
+        Right("g", "jobs", "get", "c", ("x",)),
+        Right("", "pods", "watch", "b"),
+        Right("", "pods", "list", "for another reason"),
+    )
 
     assert rules(given) == [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
@@ -184,24 +252,18 @@ def test_rights_of_one_resource_are_one_rule():
     ]
 
 
+EVERY_RIGHT = (
+    *RIGHTS,
+    *SCALING_RIGHTS,
+    *WEBHOOK_RIGHTS,
+    *LEADER_RIGHTS,
+    *REGISTER_RIGHTS,
+    *(right for rights in GANG_RIGHTS.values() for right in rights),
+)
+
+
 def test_no_rule_says_everything():
-    assert not [rule for rule in rules((*RIGHTS, *SCALING_RIGHTS, *REGISTER_RIGHTS)) if "*" in str(rule)]
-
-
-def test_the_page_gives_the_reason_for_every_right():
-    page = (ROOT / "docs" / "kubernetes.md").read_text()
-    rows = re.findall(r"^\| `([^`]+)` \| `([a-z]+)` \| (.+) \|$", page, re.MULTILINE)
-
-    assert rows == [(each.resource, each.verb, each.reason) for each in (*RIGHTS, *SCALING_RIGHTS, *REGISTER_RIGHTS)]
-
-
-def test_the_page_names_every_metric():
-    from trainwright.operator.measures import Measures
-
-    page = (ROOT / "docs" / "kubernetes.md").read_text()
-    names = re.findall(r"^# TYPE (\w+)", Measures().text(), re.MULTILINE)
-
-    assert [name for name in names if f"`{name}`" not in page] == []
+    assert not [rule for rule in rules(EVERY_RIGHT) if "*" in str(rule)]
 
 
 class Definitions:

@@ -93,7 +93,7 @@ def test_exposition(family: Callable[[], Family], text: str):
 def test_every_metric_has_one_name_and_says_what_it_is():
     described = [line.split(" ", 3)[2:] for line in Measures().text().splitlines() if line.startswith("# HELP")]
 
-    assert len(described) == 9
+    assert len(described) == 13
     assert len({name for name, _ in described}) == len(described)
     assert all(name.startswith("trainwright_") and doc.endswith(".") for name, doc in described)
 

@@ -20,6 +20,7 @@ from tests.operator.scaling_world import (
 from trainwright.core.names import SCALED_ANNOTATION
 from trainwright.core.objects import Object
 from trainwright.core.resources import AUTOSCALER, NODE, POD
+from trainwright.placement import amounts
 
 KINDS = [
     pytest.param(pytorch_job, id="PyTorchJob"),
@@ -465,3 +466,15 @@ def test_counts_what_it_did():
         assert 'trainwright_resizes_total{kind="PyTorchJob",direction="down"} 1' in lines
 
     play(script, node(), pytorch_job("a", 1, 4, 1))
+
+
+def test_a_capacity_is_shared_where_nodes_cannot_be_seen():
+    async def script(w: World) -> None:
+        await w.wait()
+
+        assert await w.sizes() == {"a": 5}
+        assert await w.told("a", "Scaled") == ["grows from 1 to 5: there is room for it"]
+
+    offered = amounts({"cpu": "5", "memory": "64Gi", "pods": "100"})
+    everybody = (node("n", "64"), pytorch_job("a", 1, 10, 1), pod("web", "6"))
+    play(script, *everybody, namespaces=("default",), capacity=offered)

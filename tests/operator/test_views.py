@@ -9,6 +9,7 @@ from tests.reconcile.making import NOON, manifest, pod, read
 
 from trainwright.cluster.kubernetes.decode import decode_page, event_decoder
 from trainwright.core.actions import Decision
+from trainwright.core.names import GANG_MIN_ANNOTATION
 from trainwright.core.objects import Object
 from trainwright.core.resources import POD
 from trainwright.desired import KUBERNETES
@@ -16,6 +17,7 @@ from trainwright.kinds import PYTORCH_JOB
 from trainwright.operator.demand import facts
 from trainwright.operator.views import NodeView, PodView
 from trainwright.placement import allocatable, usable
+from trainwright.placement.gangs import member
 from trainwright.reconcile.decide import decide
 from trainwright.reconcile.kind import Observed
 
@@ -114,6 +116,25 @@ def test_a_view_says_the_same_about_room():
     obj = {**obj, "spec": {**obj["spec"], **gated}}
 
     assert replace(facts(from_watch(obj)), object=None) == replace(facts(obj), object=None)
+
+
+def test_a_view_says_the_same_about_gangs():
+    obj = whole("worker-0:Pending")
+    meta = {**obj["metadata"], "annotations": {GANG_MIN_ANNOTATION: "3", "a": "b"}, "creationTimestamp": "2026-03-01"}
+    common = {"key": "node.kubernetes.io/not-ready", "operator": "Exists"}
+    where = {
+        "schedulingGates": [{"name": "g"}],
+        "nodeSelector": {"disk": "fast"},
+        "tolerations": [common, {"key": "gpu", "operator": "Exists"}],
+    }
+    spec = {name: value for name, value in obj["spec"].items() if name != "nodeName"}
+    waiting = {**obj, "metadata": meta, "spec": {**spec, **where}}
+    view = from_watch(waiting)
+
+    assert member(view) == member(waiting)
+    assert view["spec"]["nodeSelector"] == where["nodeSelector"]
+    assert view["spec"]["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
+    assert "tolerations" not in from_watch({**waiting, "spec": {**waiting["spec"], "nodeName": "n"}})["spec"]
 
 
 def test_a_node_keeps_what_it_offers():

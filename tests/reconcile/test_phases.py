@@ -218,7 +218,7 @@ def test_the_status_tells_what_users_of_volcano_read():
     ],
 )
 def test_how_a_phase_counts_for_who_waits_for_the_end(phase, outcome):
-    assert VOLCANO_JOB.life.standing({"state": {"phase": phase}}).outcome == outcome
+    assert VOLCANO_JOB.face.standing({"state": {"phase": phase}}).outcome == outcome
 
 
 def test_a_stopped_job_says_how_long_it_was_there():

@@ -215,6 +215,18 @@ LIVES = [
         2,
     ),
     Life(
+        "a cancelled job stops its workers and its launcher",
+        modern(2),
+        "run worker-0 worker-1\nrun launcher\ncancel\nwait 60",
+        "Created -Running Failed; workers 0",
+    ),
+    Life(
+        "so does one that is written as v1alpha1 has it",
+        old(replicas=2),
+        "run worker-0 worker-1\nrun launcher\ncancel\nwait 60",
+        "Created -Running Failed; workers 0",
+    ),
+    Life(
         "a job is removed when its time after the end has come",
         modern(1, run={"ttlSecondsAfterFinished": 60}),
         "run worker-0\nrun launcher\nsucceed launcher\nwait 61",
@@ -236,8 +248,8 @@ async def ends(world: MpiWorld) -> str:
 
 
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.says)
-async def test_life(life):
-    world = MpiWorld(life.job)
+async def test_life(life, prunes):
+    world = MpiWorld(life.job, prunes=prunes)
 
     await world.play(life.script)
 
@@ -247,11 +259,11 @@ async def test_life(life):
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.says)
-async def test_killed_after_every_call_it_comes_to_the_same_end(life):
-    undisturbed = MpiWorld(life.job)
+async def test_killed_after_every_call_it_comes_to_the_same_end(life, prunes):
+    undisturbed = MpiWorld(life.job, prunes=prunes)
     await undisturbed.play(life.script)
     for last in range(1, undisturbed.calls + 1):
-        killed = MpiWorld(life.job, dies=partial(eq, last))
+        killed = MpiWorld(life.job, prunes=prunes, dies=partial(eq, last))
 
         await killed.play(life.script)
 

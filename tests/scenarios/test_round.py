@@ -17,6 +17,7 @@ from trainwright.core.objects import merge_patch
 from trainwright.core.resources import POD
 from trainwright.desired import KUBERNETES
 from trainwright.operator import log as logs
+from trainwright.operator.keeping import Keeping
 from trainwright.operator.round import observe, reconcile_once
 
 VALUES: Any = st.recursive(
@@ -52,6 +53,7 @@ async def test_nothing_is_done_when_the_job_has_changed_meanwhile():
             settings=KUBERNETES,
             now=world.now,
             events=Recorder(world.cluster, lambda: world.now),
+            keeping=Keeping(world.cluster),
         )
 
     assert (await world.cluster.list(POD)).items == []
@@ -65,7 +67,14 @@ async def test_a_job_that_is_gone_is_not_an_error():
 
     events = Recorder(world.cluster, lambda: world.now)
     again = await reconcile_once(
-        world.cluster, world.kind, job, seen, settings=KUBERNETES, now=world.now, events=events
+        world.cluster,
+        world.kind,
+        job,
+        seen,
+        settings=KUBERNETES,
+        now=world.now,
+        events=events,
+        keeping=Keeping(world.cluster),
     )
 
     assert again is None

@@ -86,6 +86,12 @@ LIVES = [
         "running: all pods are running; trainer-0:Running trainer-1:Succeeded",
     ),
     Life(
+        "a cancelled job lets go of everything",
+        plain(2, pservers=1),
+        "run pserver-0\nrun trainer-0 trainer-1\ncancel\nwait 60",
+        "failed: TrainingJob j was cancelled by ann.; ",
+    ),
+    Life(
         "a plain job fails with its first trainer, whose pod stays",
         plain(2, pservers=1),
         "run pserver-0\nrun trainer-0 trainer-1\nfail trainer-1 7",
@@ -225,8 +231,8 @@ async def ends(world: World) -> str:
 
 
 @pytest.mark.parametrize("life", [*LIVES, *OF_MANY_DAYS], ids=lambda life: life.says)
-async def test_life(life):
-    world = World(life.job)
+async def test_life(life, prunes):
+    world = World(life.job, prunes=prunes)
 
     await world.play(life.script)
 
@@ -234,12 +240,12 @@ async def test_life(life):
 
 
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.says)
-async def test_killed_after_every_call_it_comes_to_the_same_end(life):
-    undisturbed = World(life.job)
+async def test_killed_after_every_call_it_comes_to_the_same_end(life, prunes):
+    undisturbed = World(life.job, prunes=prunes)
     await undisturbed.play(life.script)
     wanted = await undisturbed.outcome()
     for last in range(1, undisturbed.calls + 1):
-        killed = World(life.job, dies=lambda call, last=last: call == last)  # type: ignore[misc]
+        killed = World(life.job, prunes=prunes, dies=lambda call, last=last: call == last)  # type: ignore[misc]
 
         await killed.play(life.script)
 
@@ -248,8 +254,8 @@ async def test_killed_after_every_call_it_comes_to_the_same_end(life):
 
 
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.says)
-async def test_killed_after_each_call_again_and_again(life):
-    undisturbed, world = World(life.job), World(life.job, dies=lambda call: True)
+async def test_killed_after_each_call_again_and_again(life, prunes):
+    undisturbed, world = World(life.job, prunes=prunes), World(life.job, prunes=prunes, dies=lambda call: True)
 
     await undisturbed.play(life.script)
     await world.play(life.script)

@@ -252,8 +252,8 @@ async def _told(world: World) -> tuple[str, int, int, str]:
 
 
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.says)
-async def test_life(life: Life):
-    world = World(life.job)
+async def test_life(life: Life, prunes: bool):
+    world = World(life.job, prunes=prunes)
 
     await world.play(life.script)
 
@@ -262,14 +262,14 @@ async def test_life(life: Life):
 
 
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.says)
-async def test_killed_after_every_single_call(life: Life):
-    undisturbed = World(life.job)
+async def test_killed_after_every_single_call(life: Life, prunes: bool):
+    undisturbed = World(life.job, prunes=prunes)
     await undisturbed.play(life.script)
     expected = await undisturbed.outcome()
     assert undisturbed.calls > 3
 
     for last in range(1, undisturbed.calls + 1):
-        world = World(life.job, dies=lambda call, last=last: call == last)  # type: ignore[misc]
+        world = World(life.job, prunes=prunes, dies=lambda call, last=last: call == last)  # type: ignore[misc]
         await world.play(life.script)
 
         assert world.deaths == 1
@@ -277,8 +277,8 @@ async def test_killed_after_every_single_call(life: Life):
 
 
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.says)
-async def test_killed_after_each_call_again_and_again(life: Life):
-    undisturbed, world = World(life.job), World(life.job, dies=lambda call: True)
+async def test_killed_after_each_call_again_and_again(life: Life, prunes: bool):
+    undisturbed, world = World(life.job, prunes=prunes), World(life.job, prunes=prunes, dies=lambda call: True)
 
     await undisturbed.play(life.script)
     await world.play(life.script)

@@ -14,12 +14,15 @@ from typing import Any
 from trainwright.admission import admit
 from trainwright.cluster.events import Recorder
 from trainwright.cluster.memory import MemoryCluster
+from trainwright.core.actions import Patch
 from trainwright.core.errors import NotFound
 from trainwright.core.names import VERSION_LABEL
 from trainwright.core.objects import Object, timestamp
 from trainwright.core.resources import BUILT_IN, POD, SUPPORTING, Resource
+from trainwright.core.whole import whole
 from trainwright.desired import KUBERNETES
 from trainwright.kinds import COMMANDS, KINDS, kind_of
+from trainwright.operator.keeping import Keeping
 from trainwright.operator.round import observe, reconcile_once
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -38,7 +41,7 @@ class Crash(Exception):
 class Mortal:
     """The cluster as one operator sees it: after the call that is its last, nothing gets through any more."""
 
-    def __init__(self, cluster: MemoryCluster, is_last: Callable[[], bool]) -> None:
+    def __init__(self, cluster: "MemoryCluster | Pruning", is_last: Callable[[], bool]) -> None:
         self._cluster = cluster
         self._is_last = is_last
         self._dead = False
@@ -61,6 +64,25 @@ class Mortal:
         return mortal
 
 
+class Pruning:
+    """The cluster where the definitions of the kinds are somebody else's: what they do not know is dropped."""
+
+    LOST = ("record", "active", "restarts", "elasticReplicas", "elasticSelector", "scaleHistory")
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+    async def patch(self, resource: Resource, *args: Any, **kwargs: Any) -> Object:
+        *named, patch = args
+        if kwargs.get("subresource") == "status" and resource in {kind.resource for kind in KINDS}:
+            kept = {name: value for name, value in patch["status"].items() if name not in self.LOST}
+            patch = {**patch, "status": kept}
+        return await self._cluster.patch(resource, *named, patch, **kwargs)
+
+
 @dataclass
 class World:
     """One job, its cluster and its operator."""
@@ -68,6 +90,8 @@ class World:
     manifest: Object
     dies: Callable[[int], bool] = lambda call: False
     """Whether the operator dies after its n-th call, counted over all its lives."""
+    prunes: bool = False
+    """Whether the definitions drop what must be remembered."""
     now: datetime = NOON
     calls: int = 0
     deaths: int = 0
@@ -105,7 +129,7 @@ class World:
 
     async def _round(self) -> bool:
         """Run one round; return whether the operator has survived it."""
-        mortal: Any = Mortal(self.cluster, self._is_last)
+        mortal: Any = Mortal(Pruning(self.cluster) if self.prunes else self.cluster, self._is_last)
         try:
             job, seen = await observe(mortal, self.kind, self.namespace, self.name)
             await reconcile_once(
@@ -116,6 +140,7 @@ class World:
                 settings=KUBERNETES,
                 now=self.now,
                 events=Recorder(mortal, lambda: self.now),
+                keeping=Keeping(mortal),
             )
         except NotFound:
             return True
@@ -186,6 +211,12 @@ class World:
         patch = {"spec": {"runPolicy": {"suspend": value}}}
         await self.cluster.patch(self.kind.resource, self.namespace, self.name, patch)
 
+    async def _cancel(self) -> None:
+        job = await self.cluster.get(self.kind.resource, self.namespace, self.name)
+        order = self.kind.face.orders["cancel"](job, "ann")
+        assert isinstance(order, Patch)
+        await self.cluster.patch(self.kind.resource, self.namespace, self.name, order.patch)
+
     async def _command(self, action: str) -> None:
         """Tell the job what to do, as `vcctl` does."""
         assert self.kind.commands
@@ -228,7 +259,7 @@ class World:
     async def outcome(self) -> Object:
         """Return all that must not depend on when the operator was killed: everything but uids and events."""
         try:
-            job = await self.cluster.get(self.kind.resource, self.namespace, self.name)
+            job = whole(await self.cluster.get(self.kind.resource, self.namespace, self.name))
         except NotFound:
             return {"job": "gone"}
         children = [obj for row in self.kind.owns for obj in (await self.cluster.list(row)).items]

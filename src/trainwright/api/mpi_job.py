@@ -12,19 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from trainwright.api import envelope, kubeflow, pod_template
+from trainwright.api import envelope, faces, kubeflow, pod_template
 from trainwright.api.common import Job, Request, RestartPolicy, Role, RunPolicy
 from trainwright.api.envelope import MOST_PODS, without_nulls
-from trainwright.api.reader import Shape, build, child, entry, show, walk
+from trainwright.api.reader import OneOf, Shape, build, child, entry, show, walk
 from trainwright.core import names, quantity
 from trainwright.core.errors import Problem, did_you_mean
 from trainwright.core.objects import Object, at
-from trainwright.core.resources import Resource
 
-RESOURCE = Resource(
-    "kubeflow.org", "v2beta1", "mpijobs", "MPIJob", size_path=("spec", "mpiReplicaSpecs", "Worker", "replicas")
-)
-ALSO_SERVED = ("v1alpha1",)
+RESOURCE = faces.MPI_JOB.resource
 LAUNCHER, WORKER = "Launcher", "Worker"
 OURS = "kubeflow.org/mpi-operator"
 TRANSPORT_ANNOTATION = f"{names.DOMAIN}/transport"
@@ -81,6 +77,10 @@ class ReplicaSpec:
 @dataclass(frozen=True)
 class Spec:
     """What the job shall be; the first eleven fields are those of v1alpha1, the others those of v2beta1."""
+
+    ONE_OF = OneOf(
+        _FORMS, "how large the job is", "gpus, processingUnits, replicas (v1alpha1) or mpiReplicaSpecs (v2beta1)"
+    )
 
     gpus: int | None = entry("How many GPUs the job wants in all.", minimum=1, maximum=MOST_PODS)
     gpus_per_node: int | None = entry("How many GPUs one worker takes.", minimum=1, maximum=MOST_PODS)
@@ -246,18 +246,12 @@ def check(obj: Object, old: Object | None = None) -> list[Problem]:
     return list(dict.fromkeys(found))
 
 
-_CHOICE = "gpus, processingUnits, replicas (v1alpha1) or mpiReplicaSpecs (v2beta1)"
-
-
 def _form(look: _Look) -> Iterator[Problem]:
+    """Yield what does not go with the one form that a job is written in; that it is one, its shape has said."""
     there = [name for name in _FORMS if look.raw.get(name) is not None]
-    if not there and isinstance(look.object.get("spec"), dict):
-        yield Problem("spec", f"says nothing about how large the job is; write one of {_CHOICE}")
-    elif len(there) > 1:
-        yield Problem("spec", f"has {' and '.join(there)}, which exclude each other; write one of {_CHOICE}")
-    elif there == ["mpiReplicaSpecs"]:
+    if there == ["mpiReplicaSpecs"]:
         yield from _only_modern(look)
-    elif there:
+    elif len(there) == 1:
         yield from _only_old(look, there[0])
 
 

@@ -11,23 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trainwright.api import envelope, kubeflow, pod_template, reader
+from trainwright.api import envelope, faces, kubeflow, pod_template, reader
 from trainwright.api.common import Elastic, Job, Request, RestartPolicy, Role
 from trainwright.api.envelope import MOST_PODS, check_name, without_nulls
-from trainwright.api.reader import Shape, build, child, entry, show, walk
+from trainwright.api.reader import Rule, Shape, build, child, entry, show, walk
 from trainwright.core import names
 from trainwright.core.errors import Problem, did_you_mean
 from trainwright.core.objects import Object, at
-from trainwright.core.resources import Resource
 
-RESOURCE = Resource(
-    "kubeflow.org",
-    "v1",
-    "pytorchjobs",
-    "PyTorchJob",
-    size_path=("spec", "pytorchReplicaSpecs", "Worker", "replicas"),
-)
-
+RESOURCE = faces.PYTORCH_JOB.resource
 MASTER, WORKER = "Master", "Worker"
 CONTAINER = "pytorch"
 PORT_NAME, PORT = "pytorchjob-port", 23456
@@ -70,6 +62,8 @@ class RdzvConf:
 class ElasticPolicy:
     """The range in which the workers may be resized, and how torchrun's agents meet."""
 
+    ORDERED = (("minReplicas", "maxReplicas"),)
+
     min_replicas: int | None = entry("The fewest workers with which training goes on.", minimum=1)
     max_replicas: int | None = entry("The most workers there may be.", minimum=1, maximum=MOST_PODS)
     rdzv_backend: Backend | None = entry("How agents find each other.")
@@ -99,9 +93,28 @@ class ReplicaSpec:
     restart_policy: RestartPolicy | None = entry("What happens when a container ends.")
 
 
+_SIZE = "self.pytorchReplicaSpecs['Worker'].replicas"
+_SIZED = f"has(self.elasticPolicy) && 'Worker' in self.pytorchReplicaSpecs && has({_SIZE})"
+_TOO_FEW = "{size} is less than {bound}; raise it, or set elasticPolicy.minReplicas lower"
+_TOO_MANY = "{size} is more than {bound}; lower it, or set elasticPolicy.maxReplicas higher"
+
+
+def _within(bound: str, sign: str, words: str) -> Rule:
+    """Return the rule that the size of an elastic job lies on the right side of a bound."""
+    limit = f"self.elasticPolicy.{bound}"
+    return Rule(
+        f"!({_SIZED} && has({limit})) || {_SIZE} {sign} {limit}",
+        words.format(size="%d", bound=f"{bound} (%d)"),
+        (_SIZE, limit),
+        "pytorchReplicaSpecs.Worker.replicas",
+    )
+
+
 @dataclass(frozen=True)
 class Spec:
     """What the job shall be."""
+
+    RULES = (_within("minReplicas", ">=", _TOO_FEW), _within("maxReplicas", "<=", _TOO_MANY))
 
     run_policy: RunPolicySpec | None = entry("How long the job may live, how often it may fail, what is left of it.")
     elastic_policy: ElasticPolicy | None = entry("Makes the workers elastic.")
@@ -282,18 +295,15 @@ def _elastic(look: _Look) -> Iterator[Problem]:
     if low is None or high is None:
         return
     if low > high:
-        yield Problem(
-            f"{_ELASTIC}.minReplicas", f"{low} is more than maxReplicas ({high}); lower it, or raise maxReplicas"
-        )
-        return
+        return  # as the shape of the policy has said
     replicas = look.replicas(WORKER)
     path = f"{_ROLES}.{WORKER}.replicas"
     if 0 < replicas < low:
         bound = f"minReplicas ({low}{', copied from maxReplicas' if given.min_replicas is None else ''})"
-        yield Problem(path, f"{replicas} is less than {bound}; raise it, or set elasticPolicy.minReplicas lower")
+        yield Problem(path, _TOO_FEW.format(size=replicas, bound=bound))
     if replicas > high:
         bound = f"maxReplicas ({high}{', copied from minReplicas' if given.max_replicas is None else ''})"
-        yield Problem(path, f"{replicas} is more than {bound}; lower it, or set elasticPolicy.maxReplicas higher")
+        yield Problem(path, _TOO_MANY.format(size=replicas, bound=bound))
 
 
 def _rendezvous(look: _Look) -> Iterator[Problem]:

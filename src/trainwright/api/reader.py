@@ -73,6 +73,42 @@ class Text:
 
 
 @dataclass(frozen=True)
+class OneOf:
+    """Fields of which an object must have exactly one."""
+
+    names: tuple[str, ...]
+    about: str
+    """What they say: "how large the job is"."""
+    choice: str
+    """What to write: "gpus or replicas"."""
+
+    @property
+    def missing(self) -> str:
+        """Return the words for an object that has none."""
+        return f"says nothing about {self.about}; write one of {self.choice}"
+
+    def several(self, there: str) -> str:
+        """Return the words for an object that has several, given their names joined by " and "."""
+        return f"has {there}, which exclude each other; write one of {self.choice}"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What the `check` of a kind demands of an object, said in CEL as well: an API server then asks for it always.
+
+    Also where no webhook is asked: `kubectl scale` is one such place.
+    """
+
+    holds: str
+    """An expression that is true where all is well."""
+    words: str
+    """The sentence of `check`, with %d for each of `numbers`."""
+    numbers: tuple[str, ...]
+    path: str
+    """The field that the sentence is about, from the object on."""
+
+
+@dataclass(frozen=True)
 class Shape:
     """What may stand in one place."""
 
@@ -97,6 +133,10 @@ class Shape:
     """Not our type: a newer Kubernetes may know fields that we do not."""
     immutable: bool = False
     """An update that changes it is refused."""
+    ordered: tuple[tuple[str, str], ...] = ()
+    """Pairs of numbers in an object of which the first must not be more than the second."""
+    one_of: OneOf | None = None
+    rules: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,7 +172,7 @@ _SHAPES: dict[type[Any], Shape] = {}
 
 
 def shape_of(cls: type[Any]) -> Shape:
-    """Return the shape that a dataclass of entries describes."""
+    """Return the shape that a dataclass of entries describes; ORDERED, ONE_OF and RULES of the class relate fields."""
     if cls not in _SHAPES:
         _SHAPES[cls] = _shape_of_class(cls)
     return _SHAPES[cls]
@@ -142,7 +182,15 @@ def _shape_of_class(cls: type[Any]) -> Shape:
     hints = typing.get_type_hints(cls)
     fields = {_name(each): _described(hints[each.name], each.metadata["entry"]) for each in dataclasses.fields(cls)}
     required = tuple(_name(each) for each in dataclasses.fields(cls) if each.metadata["entry"].required)
-    return Shape("object", doc=(cls.__doc__ or "").strip(), fields=fields, required=required)
+    return Shape(
+        "object",
+        doc=(cls.__doc__ or "").strip(),
+        fields=fields,
+        required=required,
+        ordered=getattr(cls, "ORDERED", ()),
+        one_of=getattr(cls, "ONE_OF", None),
+        rules=getattr(cls, "RULES", ()),
+    )
 
 
 def _name(each: "dataclasses.Field[Any]") -> str:
@@ -256,6 +304,19 @@ def _walk_object(shape: Shape, value: Mapping[str, Any], path: str) -> Iterator[
         if value.get(key) is None:
             doc = shape.fields[key].doc
             yield Problem(child(path, key), f"missing; {doc[0].lower()}{doc[1:].rstrip('.')}" if doc else "missing")
+    yield from _related(shape, value, path)
+
+
+def _related(shape: Shape, value: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    """Yield where the fields of an object do not go together, as far as its shape relates them."""
+    for low, high in shape.ordered:
+        least, most = (each if _fits("integer", each) else None for each in (value.get(low), value.get(high)))
+        if least is not None and most is not None and least > most:
+            yield Problem(child(path, low), more_than(str(least), high, str(most)))
+    if shape.one_of:
+        there = [name for name in shape.one_of.names if value.get(name) is not None]
+        if len(there) != 1:
+            yield Problem(path, shape.one_of.several(" and ".join(there)) if there else shape.one_of.missing)
 
 
 def _is_plain_text(shape: Shape, value: Any) -> bool:
@@ -329,6 +390,11 @@ def not_one_of(value: Any, known: tuple[str, ...]) -> str:
     near = did_you_mean(value, known) if isinstance(value, str) and len(value) <= _SHOWN else ""
     choice = f"must be {known[0]}" if len(known) == 1 else f"must be one of {', '.join(known)}"
     return f"{choice}; found {show(value)}{near}"
+
+
+def more_than(least: str, high: str, most: str) -> str:
+    """Return the words for a number that is more than the one that bounds it."""
+    return f"{least} is more than {high} ({most}); lower it, or raise {high}"
 
 
 def show(value: Any) -> str:

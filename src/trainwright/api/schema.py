@@ -1,13 +1,15 @@
 """The shapes of `reader.py` printed as structural OpenAPI v3, from which CRDs are generated.
 
 Structural means what an API server demands: one type per place, no references, no null, integers with a format. What
-only we can check (pod templates, relations between fields) stays with the kind's `check`.
+only we can check (pod templates, most relations between fields) stays with the kind's `check`. The relations that a
+shape knows itself become rules in CEL, an API server's own language, which answer in the reader's words.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trainwright.api import scaling
-from trainwright.api.reader import INT32, LONGEST_QUANTITY, QUANTITY, Shape, Type, shape_of
+from trainwright.api.reader import INT32, LONGEST_QUANTITY, QUANTITY, Shape, Type, more_than, shape_of
 
 _INT_OR_STRING = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 _SPECIAL: dict[Type, dict[str, Any]] = {
@@ -49,9 +51,55 @@ def _details(shape: Shape) -> dict[str, Any]:
     if shape.type == "integer":
         details["format"] = "int32" if (shape.maximum or 0) < INT32 and (shape.minimum or 0) >= -INT32 else "int64"
         details |= {name: getattr(shape, name) for name in ("minimum", "maximum") if getattr(shape, name) is not None}
-    if shape.immutable:
-        details["x-kubernetes-validations"] = [_IMMUTABLE.copy()]
+    if rules := [*([_IMMUTABLE.copy()] if shape.immutable else []), *_relations(shape)]:
+        details["x-kubernetes-validations"] = rules
     return details
+
+
+def _relations(shape: Shape) -> Iterator[dict[str, Any]]:
+    for low, high in shape.ordered:
+        least, most = f"self.{_escaped(low)}", f"self.{_escaped(high)}"
+        yield {
+            "rule": f"!has({least}) || !has({most}) || {least} <= {most}",
+            "messageExpression": _sentence(more_than("%d", high, "%d"), (least, most)),
+            "fieldPath": f".{low}" if low.isalnum() else f"['{low}']",
+        }
+    for rule in shape.rules:
+        yield {
+            "rule": rule.holds,
+            "messageExpression": _sentence(rule.words, rule.numbers),
+            "fieldPath": f".{rule.path}",
+        }
+    if shape.one_of:
+        given = [f"has(self.{_escaped(name)})" for name in shape.one_of.names]
+        yield {"rule": " || ".join(given), "message": shape.one_of.missing}
+        words = shape.one_of.several(f"' + {_listed(shape.one_of.names, given)} + '")
+        yield {
+            "rule": f"[{', '.join(given)}].filter(given, given).size() <= 1",
+            "messageExpression": f"'{words}'",
+        }
+
+
+def _sentence(words: str, numbers: Sequence[str]) -> str:
+    """Return an expression for a sentence with numbers in it.
+
+    An API server knows what `format` costs at most; of `string`, `join` and the like it expects too much.
+    """
+    return f"'{words}'.format([{', '.join(numbers)}])"
+
+
+def _listed(names: Sequence[str], given: Sequence[str]) -> str:
+    """Return an expression for the names that are given, with "and" between them."""
+    parts = [f"({given[0]} ? '{names[0]}' : '')"]
+    for place in range(1, len(names)):
+        earlier = " || ".join(given[:place])
+        parts.append(f"({given[place]} ? ({earlier} ? ' and ' : '') + '{names[place]}' : '')")
+    return " + ".join(parts)
+
+
+def _escaped(name: str) -> str:
+    """Return a field's name as CEL takes it."""
+    return name.replace("-", "__dash__")
 
 
 def document(spec: type[Any], status: type[Any], doc: str = "") -> dict[str, Any]:

@@ -10,17 +10,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trainwright.api import envelope, pod_template, training_template
+from trainwright.api import envelope, faces, pod_template, training_template
 from trainwright.api.common import After, Elastic, Job, Request, Role, RunPolicy
 from trainwright.api.envelope import MOST_PODS, without_nulls
-from trainwright.api.reader import Shape, build, entry, walk
+from trainwright.api.reader import Rule, Shape, build, entry, walk
 from trainwright.api.training_template import IMAGE, MASTER, PSERVER, ROLES, TRAINER
 from trainwright.core import names
 from trainwright.core.errors import Problem
 from trainwright.core.objects import Object, at
-from trainwright.core.resources import Resource
 
-RESOURCE = Resource("paddlepaddle.org", "v1", "trainingjobs", "TrainingJob", size_path=("spec", "elasticReplicas"))
+RESOURCE = faces.TRAINING_JOB.resource
 PORT = 7164
 _LAST_PORT = 65535
 _DEFAULTS = {"port": PORT, "ports_num": 1, "ports_num_for_sparse": 1, "image": IMAGE}
@@ -45,6 +44,8 @@ class MasterSpec:
 class PserverSpec:
     """The parameter servers."""
 
+    ORDERED = (_RANGE,)
+
     min_instance: int | None = entry("How many there are.", name="min-instance", minimum=0, maximum=MOST_PODS)
     max_instance: int | None = entry("As many; servers do not scale.", name="max-instance", minimum=0)
     resources: Object | None = entry("What each pod asks for and may use.", shape=_AS_IT_IS)
@@ -54,6 +55,8 @@ class PserverSpec:
 @dataclass(frozen=True)
 class TrainerSpec:
     """The trainers."""
+
+    ORDERED = (_RANGE,)
 
     entrypoint: str | None = entry("The command line that trains.", required=True)
     workspace: str | None = entry("The folder it is run in, which also comes first on PYTHONPATH.")
@@ -65,9 +68,24 @@ class TrainerSpec:
     replica_spec: Object | None = entry("Left by the released controller; never read.", shape=_AS_IT_IS)
 
 
+_TOO_FEW = "{size} is less than trainer.min-instance ({bound}); raise it, or lower min-instance"
+_TOO_MANY = "{size} is more than trainer.max-instance ({bound}); lower it, or raise max-instance"
+
+
+def _within(bound: str, sign: str, words: str) -> Rule:
+    """Return the rule that the number of trainers lies on the right side of a bound, where it may change at all."""
+    size, limit = "self.elasticReplicas", f"self.trainer.{bound}"
+    sized = f"has({size}) && has(self.fault_tolerant) && self.fault_tolerant && has({limit})"
+    return Rule(
+        f"!({sized}) || {size} {sign} {limit}", words.format(size="%d", bound="%d"), (size, limit), "elasticReplicas"
+    )
+
+
 @dataclass(frozen=True)
 class Spec:
     """What the job shall be."""
+
+    RULES = (_within("min__dash__instance", ">=", _TOO_FEW), _within("max__dash__instance", "<=", _TOO_MANY))
 
     image: str | None = entry("The image of every pod.", immutable=True)
     port: int | None = entry("The first port of servers and trainers.", minimum=0, maximum=_LAST_PORT, immutable=True)
@@ -231,10 +249,7 @@ def _ranges(look: _Look) -> Iterator[Problem]:
         low, high = (part.min_instance, part.max_instance) if part else (None, None)
         if low is None or high is None:
             continue
-        path = f"spec.{role}.min-instance"
-        if low > high:
-            yield Problem(path, f"{low} is more than max-instance ({high}); lower it, or raise max-instance")
-        elif low < high and role == PSERVER:
+        if low < high and role == PSERVER:
             said = f"{low} parameter servers are started and not {high}: they do not scale"
             yield Problem(f"spec.{role}.max-instance", f"{said}; write {low}", "warning")
         elif 1 <= low < high and not look.stored.fault_tolerant:
@@ -252,9 +267,9 @@ def _size(look: _Look) -> Iterator[Problem]:
         why = why_fixed(look.stored) or "the job names no range"
         yield Problem(path, f"{size} trainers are not possible: {why}; leave it out")
     elif size > high:
-        yield Problem(path, f"{size} is more than trainer.max-instance ({high}); lower it, or raise max-instance")
+        yield Problem(path, _TOO_MANY.format(size=size, bound=high))
     elif size < low:
-        yield Problem(path, f"{size} is less than trainer.min-instance ({low}); raise it, or lower min-instance")
+        yield Problem(path, _TOO_FEW.format(size=size, bound=low))
 
 
 def _ports(look: _Look) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ released system, and why, is in docs/kinds/volcano-job.md.
 from dataclasses import replace
 from typing import Any
 
-from trainwright.api import duration, volcano_checks
+from trainwright.api import duration, faces, volcano_checks
 from trainwright.api.common import After, Elastic, Job, Policy, Request, RestartPolicy, Role, RunPolicy
 from trainwright.api.envelope import without_nulls
 from trainwright.api.reader import build
@@ -16,13 +16,11 @@ from trainwright.api.volcano_spec import LifecyclePolicy, Spec, Status, Task
 from trainwright.core.errors import Problem
 from trainwright.core.names import ELASTIC_ANNOTATION
 from trainwright.core.objects import Object, at
-from trainwright.core.resources import Resource
 
 __all__ = ["COMMAND", "RESOURCE", "Spec", "Status", "check", "default", "read", "resizable"]
 
-RESOURCE = Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job", size_path=("spec", "elasticReplicas"))
-COMMAND = Resource("bus.volcano.sh", "v1alpha1", "commands", "Command", status=False)
-"""What can be asked of a job once, such as to abort; its fields are in `volcano_command.py`."""
+RESOURCE = faces.VOLCANO_JOB.resource
+COMMAND = faces.COMMAND
 QUEUE, SCHEDULER, RETRIES = "default", "volcano", 3
 
 

@@ -46,6 +46,8 @@ class Cluster:
     """Requests of each pod that is not ours and has no node; elastic jobs always yield to them."""
     max_load: float = 1.0
     """How much of what the nodes offer may be used before growth ends; above it jobs shrink."""
+    in_turn: bool = False
+    """Whether pods are placed in the order of a queue, so that nobody grows into what a minimum waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class ElasticJob:
     kind: str = ""
     created: float = 0.0
     """When it was made, in seconds of any clock: who came first is served first."""
+    priority: int = 0
+    """The higher goes before those who came first."""
     steady: str = ""
     """Why its size is left alone ("opted out by annotation …"); empty if it may be scaled."""
     resizing: bool = False

@@ -104,7 +104,7 @@ class Draft:
             subtract(self.unlimited, shape.excess, times)
         for shape, place in leaving:
             self._leaves(shape, place)
-        self.gangs.sort(key=lambda gang: (gang.row.job.created, gang.row.job.key))
+        self.gangs.sort(key=lambda gang: (-gang.row.job.priority, gang.row.job.created, gang.row.job.key))
 
     def shape(self, ask: Ask) -> Shape:
         """Return the shape of pods that ask for this."""

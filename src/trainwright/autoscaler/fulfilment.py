@@ -53,8 +53,9 @@ def fulfilment(cluster: Cluster, jobs: Sequence[ElasticJob]) -> Plan:
     if draft.others or draft.gangs:
         donors = _Donors(draft.ranked(), _fulfilled)
         late = _yield_to_others(draft, donors)
-        _meet_minimums(draft, donors)
+        awaited = _meet_minimums(draft, donors, in_turn=cluster.in_turn)
         _expect_more(draft, donors, late)
+        _hold_back(draft, awaited)
     for shape, count in draft.promised:
         draft.claim(shape, count)
     if min(draft.spare, default=0) < 0:
@@ -162,12 +163,19 @@ def _give_way(draft: Draft, donors: _Donors, shape: Shape, count: int) -> int:
     return sum(claim.times for claim in claims if claim.now)
 
 
-def _meet_minimums(draft: Draft, donors: _Donors) -> None:
-    """Reserve what jobs lack to their minimum, first come first served."""
+def _meet_minimums(draft: Draft, donors: _Donors, *, in_turn: bool) -> Collection[int]:
+    """Reserve what jobs lack to their minimum, first come first served.
+
+    Where pods are placed in turn, nobody passes one that waits: return the resources for which somebody does.
+    """
+    awaited: set[int] = set()
     refused: dict[tuple[tuple[Shape, int], ...], str] = {}
     left = draft.obtainable()
     for gang in draft.gangs:
         job, missing = gang.row.job, tuple(gang.missing)
+        if any(_asks(shape, awaited) for shape, _ in missing):
+            draft.waiting[job.key] = f"its minimum of {gang.row.low} is not met: it waits for its turn"
+            continue
         if missing not in refused:  # room only becomes less: what did not fit does not fit later in the round
             refusal = _refusal(draft, gang, left) or _reserve(draft, donors, gang)
             if not refusal:
@@ -175,6 +183,33 @@ def _meet_minimums(draft: Draft, donors: _Donors) -> None:
                 continue
             refused[missing] = refusal
         draft.waiting[job.key] = f"its minimum of {gang.row.low} is not met: {refused[missing]}"
+        if in_turn and _fits_alone(draft, gang):
+            awaited |= _resources(draft, gang)
+    return awaited
+
+
+def _hold_back(draft: Draft, awaited: Collection[int]) -> None:
+    """Let nobody grow who asks for what a minimum waits for: their pods would only wait behind it."""
+    for row in draft.rows:
+        if _asks(row.shape, awaited):
+            row.cap = min(row.cap, max(row.size, row.low))
+
+
+def _asks(shape: Shape, resources: Collection[int]) -> bool:
+    return any(resource in resources for resource, _ in shape.needs)
+
+
+def _resources(draft: Draft, gang: Gang) -> set[int]:
+    """Return what a gang lacks any of; places for pods are never what is short."""
+    wanted = {resource for shape, _ in gang.missing for resource, _ in shape.needs}
+    return wanted - {resource for name, resource in draft.resources() if name == "pods"}
+
+
+def _fits_alone(draft: Draft, gang: Gang) -> bool:
+    """Say whether what a gang lacks is no more than all nodes offer."""
+    wanted = [0] * len(draft.room.offered)
+    _count(gang, wanted, 1)
+    return all(need <= offered for need, offered in zip(wanted, draft.room.offered, strict=True))
 
 
 def _count(gang: Gang, amounts: Vector, sign: int) -> None:

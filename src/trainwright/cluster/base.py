@@ -7,6 +7,7 @@ Errors are those of `core.errors`.
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, Protocol
 
 from trainwright.core.objects import Object
@@ -44,6 +45,9 @@ class Session(Protocol):
     async def close_input(self) -> None:
         """End its standard input."""
 
+    async def resize(self, columns: int, rows: int) -> None:
+        """Make its terminal so large, if it has one."""
+
     def output(self) -> AsyncIterator[tuple[Literal["stdout", "stderr"], bytes]]:
         """Yield what it prints, until it has ended and everything was read."""
 
@@ -57,13 +61,35 @@ class Session(Protocol):
 class PodStreams(Protocol):
     """Logs and exec of pods: the part of a cluster that only a node can answer."""
 
-    def logs(self, namespace: str, pod: str, *, container: str = "", follow: bool = False) -> AsyncIterator[bytes]:
-        """Yield a container's output in chunks, from the start; with `follow` until the container has ended."""
+    def logs(
+        self,
+        namespace: str,
+        pod: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        previous: bool = False,
+        tail: int | None = None,
+        since: datetime | None = None,
+        timestamps: bool = False,
+    ) -> AsyncIterator[bytes]:
+        """Yield a container's output in chunks, from the start; with `follow` until the container has ended.
+
+        Less of it with `tail`, the last lines, and `since`; `timestamps` stand before each line. `previous` means the
+        container before its last restart.
+        """
 
     async def exec(
-        self, namespace: str, pod: str, command: list[str], *, container: str = "", stdin: bool = False
+        self,
+        namespace: str,
+        pod: str,
+        command: list[str],
+        *,
+        container: str = "",
+        stdin: bool = False,
+        tty: bool = False,
     ) -> Session:
-        """Start a command inside a running pod."""
+        """Start a command inside a running pod; with `tty` on a terminal of its own."""
 
 
 class Cluster(PodStreams, Protocol):

@@ -8,6 +8,7 @@ are shared: nobody changes one.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from trainwright.cluster.base import Change, Cluster, Listing
 from trainwright.cluster.queue import Backoff
@@ -156,6 +157,53 @@ class Informer:
     def _tell(self, change: Change) -> None:
         for callback in self._callbacks:
             callback(change)
+
+
+class Informers:
+    """The objects of one resource in several namespaces, or in all: as many informers behind one face.
+
+    Whoever may look into some namespaces only is refused a list of all; so there is one list and one watch for each.
+    """
+
+    def __init__(self, cluster: Cluster, resource: Resource, namespaces: Iterable[str] = (), **selected: Any) -> None:
+        """Make empty caches; no namespace is all of them. `selected` is what `Informer` takes."""
+        self.resource = resource
+        self._each = tuple(
+            Informer(cluster, resource, namespace, **selected) for namespace in tuple(namespaces) or ("",)
+        )
+
+    @property
+    def synced(self) -> bool:
+        """Say whether everything that is there has been seen."""
+        return all(each.synced.is_set() for each in self._each)
+
+    async def until_synced(self) -> None:
+        """Wait until everything that is there has been seen."""
+        for each in self._each:
+            await each.synced.wait()
+
+    def subscribe(self, callback: Callable[[Change], None]) -> None:
+        """Have `callback` told of every change."""
+        for each in self._each:
+            each.subscribe(callback)
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        """Return an object, or None."""
+        return next((found for each in self._each if (found := each.get(namespace, name))), None)
+
+    def items(self) -> list[Object]:
+        """Return all objects, in no particular order."""
+        return [obj for each in self._each for obj in each.items()]
+
+    def indexed(self, value: str) -> list[Object]:
+        """Return the objects for which the index function yields `value`."""
+        return [obj for each in self._each for obj in each.indexed(value)]
+
+    async def run(self) -> None:
+        """Keep the caches up to date until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for each in self._each:
+                tasks.create_task(each.run())
 
 
 def _key(obj: Object) -> Key:

@@ -10,6 +10,7 @@ copied. Nothing awaits between reading and writing the store, which makes every 
 
 import contextlib
 import random as random_module
+import sys
 import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -81,6 +82,21 @@ class MemoryCluster:
         """Return one object; NotFound if there is none. `namespace` is "" for kinds without."""
         return self._current(resource, _key(resource, namespace, name))
 
+    def resource(self, api_version: str, kind: str) -> Resource | None:
+        """Return the row for a kind of object, if this cluster has it."""
+        return next((row for row in self._rows if row.kind == kind and row.api_version == api_version), None)
+
+    def peek(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return one object at once, or None: for admission, which cannot wait."""
+        table = self._tables.get(resource)
+        return table.objects.get((namespace, name)) if table else None
+
+    def glance(self, resource: Resource, namespace: str = "") -> Sequence[Object]:
+        """Return all objects of a kind at once, in one namespace or in all: for admission, which cannot wait."""
+        table = self._tables.get(resource)
+        items = table.items() if table else []
+        return [obj for obj in items if obj["metadata"].get("namespace") == namespace] if namespace else items
+
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> Listing:
         """Return all objects that match the selectors, in one namespace or ("") in all."""
         table, matches = self._table(resource), _scope(resource, namespace, labels, fields)
@@ -101,10 +117,23 @@ class MemoryCluster:
 
         return Watch(start)
 
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """Return the rows it was given."""
+        return self._rows
+
+    @property
+    def version(self) -> str:
+        """Return the version of the last change."""
+        return str(self._version)
+
     # Writing
 
-    async def create(self, resource: Resource, obj: Object) -> Object:
-        """Store a new object and return it as stored; metadata.generateName is honoured."""
+    async def create(self, resource: Resource, obj: Object, *, dry_run: bool = False) -> Object:
+        """Store a new object and return it as stored; metadata.generateName is honoured.
+
+        A dry run, here and below, does everything but store.
+        """
         table, new = self._table(resource), _copy(obj)
         meta = _decoded_meta(resource, new)
         _refuse_other_type(resource, new)
@@ -130,32 +159,23 @@ class MemoryCluster:
         _check(resource, new)
         if (namespace, name) in table.objects:
             raise AlreadyExists(f'{resource} "{name}" already exists')
-        return self._commit(resource, (namespace, name), None, new)
+        return new if dry_run else self._commit(resource, (namespace, name), None, new)
 
     async def patch(
         self, resource: Resource, namespace: str, name: str, patch: Object, *, subresource: Literal["", "status"] = ""
     ) -> Object:
         """Apply a JSON merge patch. With metadata.resourceVersion in it: Conflict unless it is the current one."""
-        key = _key(resource, namespace, name)
-        if subresource and not resource.status:
-            raise NotFound("the server could not find the requested resource")
-        old = self._current(resource, key)
-        new = metadata.merge(old, _copy(patch))
+        old = self._current(resource, _key(resource, namespace, name))
+        return self._replaced(resource, old, metadata.merge(old, _copy(patch)), subresource)
+
+    async def replace(
+        self, resource: Resource, obj: Object, *, subresource: Literal["", "status"] = "", dry_run: bool = False
+    ) -> Object:
+        """Put an object in the place of the one of its name; Conflict unless its resourceVersion is that one's."""
+        new = _copy(obj)
         meta = _decoded_meta(resource, new)
-        _refuse_other_type(resource, new)
-        _refuse_other_identity(resource, meta, old["metadata"])
-        if meta.get("resourceVersion") and meta["resourceVersion"] != old["metadata"]["resourceVersion"]:
-            raise Conflict(
-                f'Operation cannot be fulfilled on {resource} "{name}": the object has been modified; '
-                "please apply your changes to the latest version and try again"
-            )
-        new = _with_status(old, new) if subresource else self._updated(resource, old, {**new, "metadata": meta})
-        if new == old:
-            return old
-        if not subresource and _let_go(old["metadata"], new["metadata"]):
-            self._commit(resource, key, old, None)
-            return new
-        return self._commit(resource, key, old, new)
+        old = self._current(resource, _key(resource, meta.get("namespace") or "", meta.get("name") or ""))
+        return self._replaced(resource, old, new, subresource, dry_run=dry_run)
 
     async def delete(
         self,
@@ -166,6 +186,7 @@ class MemoryCluster:
         uid: str = "",
         grace: int | None = None,
         propagation: Propagation = "Background",
+        dry_run: bool = False,
     ) -> None:
         """Delete, or mark for deletion while finalizers or a running pod hold it; Conflict if `uid` is another."""
         key = _key(resource, namespace, name)
@@ -177,7 +198,7 @@ class MemoryCluster:
                 f"UID in precondition: {uid}, UID in object meta: {meta['uid']}"
             )
         wait = _grace(resource, old, grace)
-        if wait is None:
+        if wait is None or dry_run:
             return
         marked = self._marked(meta, wait, _finalizers(meta, propagation))
         if not wait and not marked.get("finalizers"):
@@ -191,19 +212,46 @@ class MemoryCluster:
         """Say who answers logs and exec: the kubelet."""
         self._streams = streams
 
-    def logs(self, namespace: str, pod: str, *, container: str = "", follow: bool = False) -> AsyncIterator[bytes]:
+    def logs(
+        self,
+        namespace: str,
+        pod: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        previous: bool = False,
+        tail: int | None = None,
+        since: datetime | None = None,
+        timestamps: bool = False,
+    ) -> AsyncIterator[bytes]:
         """Yield a container's output in chunks, from the start; with `follow` until the container has ended."""
         if self._streams is None:
             return _refused(_no_node(namespace, pod))
-        return self._streams.logs(namespace, pod, container=container, follow=follow)
+        return self._streams.logs(
+            namespace,
+            pod,
+            container=container,
+            follow=follow,
+            previous=previous,
+            tail=tail,
+            since=since,
+            timestamps=timestamps,
+        )
 
     async def exec(
-        self, namespace: str, pod: str, command: Sequence[str], *, container: str = "", stdin: bool = False
+        self,
+        namespace: str,
+        pod: str,
+        command: Sequence[str],
+        *,
+        container: str = "",
+        stdin: bool = False,
+        tty: bool = False,
     ) -> Session:
-        """Start a command inside a running pod."""
+        """Start a command inside a running pod; with `tty` on a terminal of its own."""
         if self._streams is None:
             raise _no_node(namespace, pod)
-        return await self._streams.exec(namespace, pod, [*command], container=container, stdin=stdin)
+        return await self._streams.exec(namespace, pod, [*command], container=container, stdin=stdin, tty=tty)
 
     # Inside
 
@@ -239,6 +287,30 @@ class MemoryCluster:
         except ManifestError as error:
             problems = [str(problem) for problem in error.problems if problem.severity == "error"]
             raise _invalid(resource, new["metadata"]["name"], problems or [str(error)]) from error
+
+    def _replaced(
+        self, resource: Resource, old: Object, new: Object, subresource: str, *, dry_run: bool = False
+    ) -> Object:
+        """Store `new` in the place of `old`, as far as the caller may change it."""
+        if subresource and not resource.status:
+            raise NotFound("the server could not find the requested resource")
+        before = old["metadata"]
+        key = (before.get("namespace", ""), before["name"])
+        meta = _decoded_meta(resource, new)
+        _refuse_other_type(resource, new)
+        _refuse_other_identity(resource, meta, before)
+        if meta.get("resourceVersion") and meta["resourceVersion"] != before["resourceVersion"]:
+            raise Conflict(
+                f'Operation cannot be fulfilled on {resource} "{before["name"]}": the object has been modified; '
+                "please apply your changes to the latest version and try again"
+            )
+        new = _with_status(old, new) if subresource else self._updated(resource, old, {**new, "metadata": meta})
+        if new == old or dry_run:
+            return new
+        if not subresource and _let_go(before, new["metadata"]):
+            self._commit(resource, key, old, None)
+            return new
+        return self._commit(resource, key, old, new)
 
     def _updated(self, resource: Resource, old: Object, new: Object) -> Object:
         """Return what an ordinary write of `new` over `old` stores: all but status and what the server sets itself."""
@@ -301,6 +373,7 @@ class MemoryCluster:
         """Begin with what a journal kept. Kinds this cluster was given no row for stay in the journal."""
         objects: dict[Resource, dict[Key, Object]] = {row: {} for row in self._rows}
         for obj in kept.objects:
+            _intern(obj)
             with contextlib.suppress(KeyError):
                 meta = obj["metadata"]
                 objects[resource_of(obj, self._rows)][meta.get("namespace", ""), meta["name"]] = obj
@@ -323,7 +396,19 @@ def _copy(obj: Object) -> Object:
         raise BadRequest(f"the object cannot be written as JSON: {error}") from error
     if not isinstance(copied, dict):
         raise BadRequest(f"expected an object, found {type(obj).__name__}")
+    _intern(copied)
     return copied
+
+
+def _intern(value: Any) -> None:
+    """Have equal words of all objects be one in memory: thousands of jobs say much the same."""
+    places = value.items() if type(value) is dict else enumerate(value)
+    for place, each in places:
+        kind = type(each)
+        if kind is str:
+            value[place] = sys.intern(each)
+        elif kind is dict or kind is list:
+            _intern(each)
 
 
 def _namespace(resource: Resource, namespace: str) -> str:
@@ -391,7 +476,7 @@ def _refuse_other_identity(resource: Resource, meta: Object, before: Object) -> 
 def _invalid(resource: Resource, name: str, problems: Sequence[str]) -> Invalid:
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     said = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-    return Invalid(f'{kind} "{name}" is invalid: {said}')
+    return Invalid(f'{kind} "{name}" is invalid: {said}', problems)
 
 
 def _clean_meta(meta: Object, system: Object, version: str = "") -> Object:

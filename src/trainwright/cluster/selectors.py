@@ -2,7 +2,7 @@
 
 The grammar is the API server's. `a!=b` and `a notin (b)` also hold for objects without the label. Spaces mean nothing
 in a label selector, but belong to the name or the value in a field selector. Which fields can be selected is a table,
-as it is there: any object by name and namespace, some kinds by a few more.
+as it is there: any object by name and namespace, some kinds by a few more, job kinds by those of their row.
 """
 
 import re
@@ -193,7 +193,8 @@ def _field_rule(term: str, resource: Resource) -> tuple[tuple[str, ...], str, st
         raise BadRequest(
             rf"invalid field selector {term!r}: a comma, = or \ in a value is written \, or \= or \\ there"
         )
-    known = ("metadata.name", "metadata.namespace", *_FIELDS.get((resource.group, resource.kind), ()))
+    own = (*_FIELDS.get((resource.group, resource.kind), ()), *resource.selectable)
+    known = ("metadata.name", "metadata.namespace", *own)
     if name not in known:
         raise BadRequest(f"field label not supported: {name!r}; {resource} can be selected by {', '.join(known)}")
     path = _SPECIAL.get(name, tuple(name.split(".")))

@@ -3,6 +3,7 @@
     TrainwrightError
     ├── ManifestError     the user can fix it: every problem of a manifest, together
     ├── HomeError         this machine cannot do what was asked, and the sentence says what would help
+    ├── OutOfTime         what was waited for did not come within the time that was given
     └── ClusterError      the API said no; code and reason are the API server's own
         ├── NotFound          404 NotFound
         ├── AlreadyExists     409 AlreadyExists
@@ -10,7 +11,10 @@
         ├── Expired           410 Expired: the version is too old, list again
         ├── Invalid           422 Invalid: the object breaks a rule
         ├── BadRequest        400 BadRequest
-        └── Forbidden         403 Forbidden
+        ├── TooLarge          413 RequestEntityTooLarge
+        ├── Unauthorized      401 Unauthorized: nobody knows who asks
+        ├── Forbidden         403 Forbidden
+        └── NotStored         507 InsufficientStorage: what was asked for cannot be kept at the moment
 
 A sentence says the path, the problem, what was found and what would be right.
 """
@@ -49,6 +53,10 @@ class ManifestError(TrainwrightError):
 
 class HomeError(TrainwrightError):
     """This machine cannot do what was asked."""
+
+
+class OutOfTime(TrainwrightError):  # noqa: N818 - nothing is wrong but the time
+    """What was waited for did not come in time."""
 
 
 class ClusterError(TrainwrightError):
@@ -92,6 +100,11 @@ class Invalid(ClusterError):  # noqa: N818
     code = 422
     reason = "Invalid"
 
+    def __init__(self, message: str, problems: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+        """Each rule that it breaks, where they are known apart."""
+
 
 class BadRequest(ClusterError):  # noqa: N818
     """The call itself makes no sense."""
@@ -100,11 +113,32 @@ class BadRequest(ClusterError):  # noqa: N818
     reason = "BadRequest"
 
 
+class TooLarge(ClusterError):  # noqa: N818
+    """The call says more than anybody wants to keep."""
+
+    code = 413
+    reason = "RequestEntityTooLarge"
+
+
+class Unauthorized(ClusterError):  # noqa: N818
+    """The caller's credentials are not accepted."""
+
+    code = 401
+    reason = "Unauthorized"
+
+
 class Forbidden(ClusterError):  # noqa: N818
     """The caller may not do this."""
 
     code = 403
     reason = "Forbidden"
+
+
+class NotStored(ClusterError):  # noqa: N818
+    """What was asked for cannot be put on disk at the moment."""
+
+    code = 507
+    reason = "InsufficientStorage"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -22,6 +22,8 @@ class Resource:
     """Whether status is a subresource: written apart from the rest, and ignored in ordinary writes."""
     size_path: tuple[str, ...] = ()
     """Where the scale subresource reads and writes the wanted number of replicas."""
+    selectable: tuple[str, ...] = ()
+    """Fields by which a list of this kind can be narrowed; any can be by name and namespace."""
 
     @property
     def api_version(self) -> str:
@@ -47,9 +49,28 @@ ROLE = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", status=False
 ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", status=False)
 NETWORK_POLICY = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", status=False)
 VOLUME_CLAIM = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+RESOURCE_QUOTA = Resource("", "v1", "resourcequotas", "ResourceQuota")
+PRIORITY_CLASS = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, status=False)
+LEASE = Resource("coordination.k8s.io", "v1", "leases", "Lease", status=False)
 POD_GROUP = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
+"""Volcano's; the next two are that of Kubernetes itself and that of the coscheduling plugin."""
+NATIVE_POD_GROUP = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
+PLUGIN_POD_GROUP = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 
-BUILT_IN = (POD, SERVICE, CONFIG_MAP, SECRET, EVENT, NODE, NAMESPACE, STATEFUL_SET, BATCH_JOB, AUTOSCALER)
+BUILT_IN = (
+    POD,
+    SERVICE,
+    CONFIG_MAP,
+    SECRET,
+    EVENT,
+    NODE,
+    NAMESPACE,
+    STATEFUL_SET,
+    BATCH_JOB,
+    AUTOSCALER,
+    RESOURCE_QUOTA,
+    PRIORITY_CLASS,
+)
 SUPPORTING = (SERVICE_ACCOUNT, ROLE, ROLE_BINDING, NETWORK_POLICY, VOLUME_CLAIM, POD_GROUP)
 """Kinds that jobs get where they need them; a local home keeps such objects, and most mean nothing there."""
 

@@ -10,7 +10,8 @@ from trainwright.core.actions import Create
 from trainwright.core.objects import Object
 from trainwright.frameworks.base import HostNames, Net
 
-Gang = Literal["labels", "volcano"]
+Gang = Literal["none", "labels", "gates", "native", "volcano", "scheduler-plugins"]
+"""How pods that start together are kept together; what each means is in `gangs.py`."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Settings:
     pulls: bool = True
     """Images are pulled; else our own way to wait is taken whatever image the user named for it."""
     gang: Gang = "labels"
-    """How pods that start together are marked: by labels of ours, or by a PodGroup for Volcano's scheduler."""
+    gang_scheduler: str = ""
+    """The scheduler that keeps gangs together, if not the one that goes with the strategy."""
     per_node: NodeSize = field(default_factory=NodeSize)
     """What one worker of an MPIJob takes where the job does not say it."""
     kubectl_image: str = ""
@@ -42,6 +44,7 @@ KUBERNETES = Settings(
     f"trainwright:{__version__}",
     ("python", "-m", "trainwright.inpod.wait_for"),
     {"requests": {"cpu": "50m", "memory": "16Mi"}, "limits": {"cpu": "100m", "memory": "64Mi"}},
+    gang="none",
     kubectl_image=f"trainwright:{__version__}",
     kubectl_command=("sh", "-c", 'cp "$(command -v kubectl)" "$TARGET_DIR/kubectl"'),
 )
@@ -69,6 +72,8 @@ class WantedPod:
     make: Callable[[], Object]
     explained: Callable[[], "BuiltPod"]
     """Makes it with the reasons, which few ask for and which take longer than the pod."""
+    first: bool = True
+    """Others wait for it; else it may as well come later."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from trainwright.core.actions import Create
 from trainwright.core.errors import Problem
 from trainwright.core.objects import Object, put
 from trainwright.core.resources import BATCH_JOB, ROLE, ROLE_BINDING, SERVICE_ACCOUNT, STATEFUL_SET
-from trainwright.desired import pods, support
+from trainwright.desired import gangs, pods, support
 from trainwright.desired.base import BuiltPod, Desired, Injection, Settings, WantedPod
+from trainwright.desired.gangs import Team
 from trainwright.frameworks import mpirun
 from trainwright.frameworks.mpirun import Options
 
@@ -39,6 +40,7 @@ def build(job: Job, settings: Settings, version: int = 0) -> Desired:
     job = api.read(job.object, settings.per_node)
     plan = _Plan(job, settings, version)
     around = (
+        *plan.group(),
         *frameworks.objects(job, settings.net),
         *(plan.rights() if plan.options.transport == "exec" else ()),
         Create(plan.service()),
@@ -127,6 +129,14 @@ class _Plan:
         return support.headless_service(self.job, self.domain, labels(self.job), labels(self.job), ())
 
     # Workers
+
+    def group(self) -> tuple[Create, ...]:
+        """Return what makes the workers known to a scheduler as pods that start together."""
+        role = self.job.role(WORKER)
+        if role is None or not role.replicas:
+            return ()
+        workers = replace(self.job, roles=(replace(role, template=self._resting(role)),))
+        return gangs.objects(workers, self.settings, [self._team(role)])
 
     def worker_pods(self) -> tuple[WantedPod, ...]:
         """Return the workers of a v2beta1 job: plain pods."""
@@ -254,12 +264,22 @@ class _Plan:
 
     # Both
 
+    def _team(self, role: Role) -> Team:
+        """Return the pods of a role as a team, so that the launcher never waits for workers to fit again.
+
+        Volcano has it in the workers' group all the same, whose minimum it does not change: it is of their queue.
+        """
+        if role.name == WORKER:
+            minimum, has_group = min(self.job.run_policy.gang_min or role.replicas, role.replicas), True
+        else:
+            minimum, has_group = 1, self.settings.gang == "volcano" and self.job.count(WORKER) > 0
+        group = gangs.teams(self.job, self.settings, 0)[role.name].group
+        return Team(f"{self.job.name}-{role.label}", minimum, group if has_group else "")
+
     def _build(self, role: Role, index: int) -> BuiltPod:
-        """Return a pod of a role: its gang is its role, so that the launcher never waits for workers to fit again."""
-        gang = str(self.job.run_policy.gang_min or role.replicas) if role.name == WORKER else "1"
-        built = pods.explained(pods.Mould(self.job, SHAPE, self.settings, self.version, gang), role, index)
+        mould = pods.Mould(self.job, SHAPE, self.settings, self.version, {role.name: self._team(role)})
+        built = pods.explained(mould, role, index)
         meta = {**built.object["metadata"]}
-        meta["labels"] = {**meta["labels"], names.GANG_LABEL: f"{self.job.name}-{role.label}"}
         searched = f"{self.domain}.{self.job.namespace}.svc.cluster.local"
         spec = {**built.object["spec"], "subdomain": self.domain}
         dns = spec.get("dnsConfig") or {}
@@ -314,4 +334,4 @@ def _labels(job: Job, role: Role, index: int) -> dict[str, str]:
     return found
 
 
-SHAPE = pods.Shape("", _labels)
+SHAPE = pods.Shape("", _labels, spec=gangs.priority)

@@ -1,45 +1,36 @@
-"""The PodGroup by which Volcano's scheduler knows how many pods of a job must fit together, and what they need."""
+"""What Volcano's scheduler is told of a team: how many of its pods must fit together, and what they need."""
 
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from typing import Any
 
 from trainwright.api.common import Job, Role
-from trainwright.core import quantity
 from trainwright.core.names import PARTITION_LABEL, TASK_LABEL
 from trainwright.core.objects import Object, at
-from trainwright.core.resources import POD_GROUP
-from trainwright.desired import support
-from trainwright.placement.amounts import plus, pod_requests
+from trainwright.placement.amounts import plus, pod_requests, written
 
 ANNOTATION = "scheduling.k8s.io/group-name"
+QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 _CONTAINERS = ("containers", "initContainers")
 
 
-def name(job: Job) -> str:
-    """Return the name of a job's PodGroup."""
-    return f"{job.name}-{job.uid}"
-
-
-def build(job: Job) -> Object:
-    """Return the PodGroup of a job."""
-    metadata: Object = job.object["metadata"]
-    spec: Object = job.object.get("spec") or {}
-    minimum = min(job.run_policy.gang_min if job.run_policy.gang_min is not None else job.total, job.total)
+def spec(job: Job, minimum: int) -> Object:
+    """Return the spec of a team's PodGroup. Volcano's own Job says what it wishes in other fields than Kubeflow's."""
+    own: Object = job.object.get("spec") or {}
+    wishes: Object = at(own, ("runPolicy", "schedulingPolicy")) or {}
+    annotations: Object = job.object["metadata"].get("annotations") or {}
     wanted: Object = {
         "minMember": minimum,
-        "minTaskMember": {role.name: role.needed for role in job.roles},
-        "queue": spec.get("queue") or "default",
-        "minResources": _resources(job, minimum),
+        "minTaskMember": {role.label: role.needed for role in job.roles},
+        "queue": own.get("queue") or wishes.get("queue") or annotations.get(QUEUE_ANNOTATION) or "default",
+        "minResources": wishes.get("minResources") or _resources(job, minimum),
     }
-    for key in ("priorityClassName", "networkTopology"):
-        if spec.get(key):
-            wanted[key] = spec[key]
-    if groups := list(_sub_groups(spec.get("tasks") or ())):
+    if priority := own.get("priorityClassName") or wishes.get("priorityClass"):
+        wanted["priorityClassName"] = priority
+    if own.get("networkTopology"):
+        wanted["networkTopology"] = own["networkTopology"]
+    if groups := list(_sub_groups(own.get("tasks") or ())):
         wanted["subGroupPolicy"] = groups
-    group = support.of(job, POD_GROUP, name(job), metadata.get("labels") or {})
-    group["metadata"]["annotations"] = {**(metadata.get("annotations") or {})}
-    return {**group, "spec": wanted}
+    return wanted
 
 
 def _sub_groups(tasks: Any) -> Iterator[Object]:
@@ -60,19 +51,13 @@ def _sub_groups(tasks: Any) -> Iterator[Object]:
 def _resources(job: Job, minimum: int) -> dict[str, str]:
     """Return what the pods that must fit together need, in the words of a quota."""
     total: dict[str, int] = {}
-    for role, count in _first(job, minimum):
+    for role, count in first(job, minimum):
         total = plus(total, {key: count * amount for key, amount in _usage(role).items()})
     total = {**total, "pods": minimum, "count/pods": minimum}
-    return {key: _written(key.removeprefix("requests.").removeprefix("limits."), total[key]) for key in total}
+    return {key: written(key.removeprefix("requests.").removeprefix("limits."), total[key]) for key in total}
 
 
-def _written(resource: str, amount: int) -> str:
-    if resource == "cpu":
-        return quantity.exact(Decimal(amount) / 1000)
-    return quantity.exact(Decimal(amount), binary=resource in ("memory", "ephemeral-storage"))
-
-
-def _first(job: Job, minimum: int) -> Iterator[tuple[Role, int]]:
+def first(job: Job, minimum: int) -> Iterator[tuple[Role, int]]:
     """Yield how many replicas of each role count: what each role needs, then others, both in the manifest's order.
 
     What a priority class is worth is not known here, so no role goes before another because of its class.

@@ -12,8 +12,11 @@ from typing import Any
 from trainwright import frameworks
 from trainwright.api.common import Job, Role
 from trainwright.core import names
+from trainwright.core.actions import Create
 from trainwright.core.objects import Object, owner_reference
+from trainwright.desired import gangs
 from trainwright.desired.base import BuiltPod, Injection, Settings, WantedPod
+from trainwright.desired.gangs import Marks, Team
 from trainwright.frameworks.base import Mount, Replica, WaitFor
 
 USER = "user"
@@ -46,6 +49,8 @@ class Shape:
     """What a pod takes over from the job where its template says nothing."""
     mounts: Callable[[Job], Sequence[Mount]] = lambda job: ()  # noqa: ARG005 - most kinds have none
     """The volumes of the job as a whole."""
+    group: Callable[[Job], str] = lambda job: job.name
+    """What Volcano's PodGroup of a job is called."""
     named: bool = True
     """Every pod has a host name that resolves; else only if a framework asks for it."""
 
@@ -58,8 +63,8 @@ class Mould:
     shape: Shape
     settings: Settings
     version: int
-    gang: str
-    """How many pods must fit before any starts."""
+    teams: Mapping[str, Team]
+    """Whom the pods of each role start with."""
 
     @cached_property
     def wire(self) -> frameworks.Wire:
@@ -79,7 +84,8 @@ class Mould:
 
 def wanted(job: Job, shape: Shape, settings: Settings, version: int) -> tuple[WantedPod, ...]:
     """Return the pods a job should have, role by role and index by index, each ready to be built."""
-    mould = Mould(job, shape, settings, version, str(gang_minimum(job)))  # works nothing out while no pod is missing
+    together = teams(job, shape, settings, version)
+    mould = Mould(job, shape, settings, version, together)  # works nothing out while no pod is missing
     return tuple(
         WantedPod(
             names.pod(job.name, role.name, index),
@@ -87,20 +93,21 @@ def wanted(job: Job, shape: Shape, settings: Settings, version: int) -> tuple[Wa
             index,
             partial(build, mould, role, index),
             partial(explained, mould, role, index),
+            together[role.name].has(role, index),
         )
         for role in job.roles
         for index in range(role.replicas)
     )
 
 
-def gang_minimum(job: Job) -> int:
-    """Return how many pods must fit before any starts: as asked, the elastic minimum, or all; never more than all."""
-    if job.run_policy.gang_min is not None:
-        return min(job.run_policy.gang_min, job.total)
-    if job.elastic is None:
-        return job.total
-    others = job.total - job.count(job.elastic.role)
-    return min(job.elastic.minimum + others, job.total)
+def teams(job: Job, shape: Shape, settings: Settings, version: int) -> dict[str, Team]:
+    """Return for each role with whom its pods start."""
+    return gangs.teams(job, settings, version, shape.group(job))
+
+
+def group_objects(job: Job, shape: Shape, settings: Settings, version: int) -> tuple[Create, ...]:
+    """Return what makes pods that start together known to a scheduler."""
+    return gangs.objects(job, settings, teams(job, shape, settings, version).values())
 
 
 def main_container(containers: Sequence[Object], name: str) -> int:
@@ -166,32 +173,39 @@ def build(mould: Mould, role: Role, index: int, notes: _Notes = _FORGOTTEN) -> O
     """Return one replica's pod; `notes` are told why each part is there that its template does not have."""
     job = mould.job
     wired = mould.wire(Replica(role.name, index))
+    marks = gangs.marks(mould.settings, mould.teams[role.name], role, index)
     template_meta: Object = role.template.get("metadata") or {}
     metadata = {
         **{key: value for key, value in template_meta.items() if key in ("finalizers",)},
         "name": names.pod(job.name, role.name, index),
         "namespace": job.namespace,
-        "labels": {**(template_meta.get("labels") or {}), **_labels(mould, role, index, notes)},
-        "annotations": _annotations(mould, role, index, wired, notes),
+        "labels": {**(template_meta.get("labels") or {}), **_labels(mould, role, index, marks, notes)},
+        "annotations": _annotations(mould, role, index, wired, marks, notes),
         "ownerReferences": mould.owners,
     }
     owner = f"{job.resource.kind}/{job.name}"
     notes.add("metadata.ownerReferences", "", owner, OPERATOR, "the pod goes when the job goes")
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _spec(mould, role, index, wired, notes)}
+    spec = _with_marks(_spec(mould, role, index, wired, notes), mould.settings, marks, notes)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _labels(mould: Mould, role: Role, index: int, notes: _Notes) -> dict[str, str]:
+def _labels(mould: Mould, role: Role, index: int, marks: Marks, notes: _Notes) -> dict[str, str]:
     labels = {
         **mould.shape.labels(mould.job, role, index),
         names.JOB_LABEL: mould.job.name,
         names.VERSION_LABEL: str(mould.version),
-        names.GANG_LABEL: mould.job.name,
+        names.GANG_LABEL: mould.teams[role.name].name,
     }
     notes.all("metadata.labels", labels, OPERATOR, "selectors and tools find the pod by it", _LABEL_REASONS)
-    return labels
+    if not marks.labels:
+        return labels
+    notes.all("metadata.labels", marks.labels, OPERATOR, gangs.strategy(mould.settings).why)
+    return {**labels, **marks.labels}
 
 
-def _annotations(mould: Mould, role: Role, index: int, wired: frameworks.Wired, notes: _Notes) -> dict[str, str]:
+def _annotations(
+    mould: Mould, role: Role, index: int, wired: frameworks.Wired, marks: Marks, notes: _Notes
+) -> dict[str, str]:
     path = "metadata.annotations"
     own: Object = (role.template.get("metadata") or {}).get("annotations") or {}
     added = {**mould.shape.annotations(mould.job, role, index, mould.version)}
@@ -202,8 +216,31 @@ def _annotations(mould: Mould, role: Role, index: int, wired: frameworks.Wired, 
             continue
         added[key] = entry.value
         notes.add(path, key, entry.value, source, entry.why)
-    notes.add(path, names.GANG_MIN_ANNOTATION, mould.gang, RUN_POLICY, "so many pods must fit before any starts")
-    return {**own, **added, names.GANG_MIN_ANNOTATION: mould.gang}
+    others = {key: value for key, value in marks.annotations.items() if added.get(key) != value}
+    notes.all(path, others, OPERATOR, gangs.strategy(mould.settings).why)
+    least = str(mould.teams[role.name].minimum)
+    notes.add(path, names.GANG_MIN_ANNOTATION, least, RUN_POLICY, "so many pods must fit before any starts")
+    return {**own, **added, **others, names.GANG_MIN_ANNOTATION: least}
+
+
+def _with_marks(spec: Object, settings: Settings, marks: Marks, notes: _Notes) -> Object:
+    """Return a pod's spec with what makes it one of its team; what the user says stays."""
+    for key, value in marks.spec.items():
+        why = gangs.strategy(settings).why
+        if isinstance(value, list):
+            spec[key] = [*(spec.get(key) or ()), *value]
+            notes.add(f"spec.{key}", "", _short(value), OPERATOR, why)
+        elif not spec.get(key):
+            spec[key] = value
+            notes.add(f"spec.{key}", "", _short(value), OPERATOR, why)
+    return spec
+
+
+def _short(value: Any) -> str:
+    """Return a value as a row shows it: what is inside of what."""
+    if isinstance(value, dict):
+        return ", ".join(map(_short, value.values()))
+    return ", ".join(map(_short, value)) if isinstance(value, list) else str(value)
 
 
 def _spec(mould: Mould, role: Role, index: int, wired: frameworks.Wired, notes: _Notes) -> Object:

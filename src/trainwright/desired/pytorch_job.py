@@ -1,4 +1,4 @@
-"""The objects of a PyTorchJob: two Services, the autoscaler if metrics are given, and the pods.
+"""The objects of a PyTorchJob: two Services, the autoscaler if metrics are given, what keeps gangs, and the pods.
 
 One Service carries the name the environment says (`<job>-master-0`, or `<job>-worker-0` without a Master; an elastic
 job with a Master says both, so it has both); another, named as the job, makes every pod's own host name resolve,
@@ -11,7 +11,7 @@ from trainwright.api.common import Job, Role
 from trainwright.core import names
 from trainwright.core.actions import Create
 from trainwright.core.objects import Object
-from trainwright.desired import pods, support
+from trainwright.desired import gangs, pods, support
 from trainwright.desired.base import Desired, Settings
 
 OPERATOR_NAME = "pytorchjob-controller"
@@ -32,7 +32,8 @@ def build(job: Job, settings: Settings, version: int = 0) -> Desired:
     services.append(support.headless_service(job, job.name, labels, labels, _ports(lead) if lead else ()))
     scaler = support.autoscaler(job, labels)
     around = (*services, *([scaler] if scaler else []))
-    return Desired(tuple(map(Create, around)), pods.wanted(job, SHAPE, settings, version))
+    group = pods.group_objects(job, SHAPE, settings, version)
+    return Desired((*group, *map(Create, around)), pods.wanted(job, SHAPE, settings, version))
 
 
 def _addressed(job: Job) -> Iterator[tuple[Role, int]]:
@@ -72,4 +73,4 @@ def _labels(job: Job, role: Role, index: int) -> dict[str, str]:
     return labels
 
 
-SHAPE = pods.Shape(CONTAINER, _labels)
+SHAPE = pods.Shape(CONTAINER, _labels, spec=gangs.priority)

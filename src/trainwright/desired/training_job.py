@@ -20,7 +20,8 @@ def build(job: Job, settings: Settings, version: int = 0) -> Desired:
     numbers = range(options["port"], options["port"] + api.ports(api.spec_of(job)))
     ports = [{"name": f"jobport-{n}", "port": n, "targetPort": n, "protocol": "TCP"} for n in numbers]
     service = support.headless_service(job, job.name, labels, labels, ports)
-    return Desired((Create(service),), pods.wanted(job, SHAPE, settings, version), notes=_notes(job))
+    group = pods.group_objects(job, SHAPE, settings, version)
+    return Desired((*group, Create(service)), pods.wanted(job, SHAPE, settings, version), notes=_notes(job))
 
 
 def _notes(job: Job) -> tuple[Injection, ...]:

@@ -12,12 +12,12 @@ from trainwright.core import names
 from trainwright.core.actions import Create
 from trainwright.core.objects import Object, at
 from trainwright.core.resources import VOLUME_CLAIM
-from trainwright.desired import pod_group, pods, support
+from trainwright.desired import gangs, pod_group, pods, support
 from trainwright.desired.base import Desired, Injection, Settings
 from trainwright.frameworks import plugins
 from trainwright.frameworks.base import Mount
 
-SCHEDULER = "volcano"
+SCHEDULER = gangs.STRATEGIES["volcano"].scheduler
 _COPIED_LABELS = (f"{names.VOLCANO}/preemptable", f"{names.VOLCANO}/cooldown-time")
 _COPIED_ANNOTATIONS = (*_COPIED_LABELS, f"{names.VOLCANO}/revocable-zone")
 _BUDGETS = (f"{names.VOLCANO}/jdb-min-available", f"{names.VOLCANO}/jdb-max-unavailable")
@@ -25,7 +25,7 @@ _BUDGETS = (f"{names.VOLCANO}/jdb-min-available", f"{names.VOLCANO}/jdb-max-unav
 
 def build(job: Job, settings: Settings, version: int = 0) -> Desired:
     """Return everything a Volcano Job should have while it runs."""
-    group = [Create(pod_group.build(job))] if settings.gang == "volcano" else []
+    group = pods.group_objects(job, SHAPE, settings, version)
     claims = [Create(claim) for claim in _claims(job)]
     around = [support.owned(job, each) for each in frameworks.objects(job, settings.net)]
     notes = tuple(Injection(job.name, *row) for row in (*plugins.implied(job), *_left_out(job, settings)))
@@ -53,7 +53,7 @@ def _annotations(job: Job, role: Role, index: int, version: int) -> dict[str, st
     budget = _copied(job, "annotations", _BUDGETS)
     found = {
         names.VOLCANO_JOB_LABEL: job.name,
-        pod_group.ANNOTATION: pod_group.name(job),
+        pod_group.ANNOTATION: _group(job),
         names.TASK_LABEL: role.name,
         names.TASK_INDEX_LABEL: str(index),
         names.QUEUE_LABEL: _queue(job),
@@ -66,6 +66,11 @@ def _annotations(job: Job, role: Role, index: int, version: int) -> dict[str, st
     if topology := _task(job, role).get("topologyPolicy"):
         found[f"{names.VOLCANO}/numa-topology-policy"] = topology
     return found
+
+
+def _group(job: Job) -> str:
+    """Return the name of a job's PodGroup: pods have it as an annotation, also where no such object is made."""
+    return f"{job.name}-{job.uid}"
 
 
 def _copied(job: Job, part: str, keys: tuple[str, ...]) -> dict[str, str]:
@@ -133,4 +138,4 @@ def _mounts(job: Job) -> tuple[Mount, ...]:
     )
 
 
-SHAPE = pods.Shape("", _labels, _annotations, _spec, _mounts, named=False)
+SHAPE = pods.Shape("", _labels, _annotations, _spec, _mounts, _group, named=False)

@@ -1,6 +1,7 @@
 """CustomResourceDefinitions: made from the rows of `kinds.py`, and registered where an API server lacks them.
 
-One that is there is never changed: another version of us, or the kind's original project, may have brought it.
+One that is there is never changed: another version of us, or the kind's original project, may have brought it. Ours
+carry a label by which they are told from the original project's.
 """
 
 import asyncio
@@ -16,6 +17,9 @@ from trainwright.operator.log import logger
 from trainwright.operator.rights import CUSTOM_RESOURCE
 from trainwright.reconcile.kind import Column, Kind
 
+NAME = "trainwright"
+LABELS = {"app.kubernetes.io/name": NAME}
+"""What everything has that we install."""
 CATEGORY = "training"
 """`kubectl get training` lists the jobs of every kind."""
 ESTABLISHED_SECONDS = 30.0
@@ -39,7 +43,7 @@ def definition(kind: Kind) -> Object:
         kind.resource,
         document(told.spec, told.status, told.doc),
         names={
-            **({"shortNames": list(told.short_names)} if told.short_names else {}),
+            **({"shortNames": list(kind.face.short_names)} if kind.face.short_names else {}),
             "categories": [CATEGORY],
         },
         subresources={
@@ -51,7 +55,7 @@ def definition(kind: Kind) -> Object:
             },
         },
         additionalPrinterColumns=[_column(each) for each in told.columns],
-        also=kind.also_served,
+        also=kind.face.also_served,
     )
 
 
@@ -62,7 +66,7 @@ def _definition(
     return {
         "apiVersion": CUSTOM_RESOURCE.api_version,
         "kind": CUSTOM_RESOURCE.kind,
-        "metadata": {"name": str(resource)},
+        "metadata": {"name": str(resource), "labels": LABELS},
         "spec": {
             "group": resource.group,
             "scope": "Namespaced",
@@ -85,6 +89,11 @@ def _definition(
             ],
         },
     }
+
+
+def is_ours(obj: Object) -> bool:
+    """Say whether an object is one that we installed."""
+    return (obj["metadata"].get("labels") or {}).items() >= LABELS.items()
 
 
 def _column(column: Column) -> Object:

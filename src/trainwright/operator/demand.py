@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from trainwright.api.common import Job, Role
 from trainwright.autoscaler import NOWHERE, Ask, ElasticJob, Fixed
-from trainwright.core.names import JOB_LABEL
-from trainwright.core.objects import Object, moment
-from trainwright.placement import Amounts, pod_limits, pod_requests
+from trainwright.core.names import GANG_GATE, JOB_LABEL
+from trainwright.core.objects import Object, at, moment
+from trainwright.placement import OVER_QUOTA, Amounts, pod_limits, pod_requests
 from trainwright.reconcile import record as records
 from trainwright.reconcile.kind import Kind
 from trainwright.reconcile.record import RoleRecord
@@ -35,9 +35,12 @@ class PodFacts:
     leaving: bool
     phase: str
     gated: bool
-    """It is held back on purpose: it wants no room yet."""
+    """Somebody else holds it back on purpose: it wants no room yet. One that waits for its gang does."""
     object: Object | None = None
     """What tells which replica it is, of a pod of ours."""
+    priority: int = 0
+    over_quota: bool = False
+    """It waits for the quota of its namespace, and not for room."""
 
     @property
     def ended(self) -> bool:
@@ -61,8 +64,10 @@ def facts(pod: Object) -> PodFacts:
         requests=pod_requests({"spec": spec}),
         leaving="deletionTimestamp" in meta,
         phase=(pod.get("status") or {}).get("phase") or "Pending",
-        gated=bool(spec.get("schedulingGates")),
+        gated=any(gate.get("name") != GANG_GATE for gate in spec.get("schedulingGates") or ()),
         object={"metadata": {each: meta[each] for each in _WHO if each in meta}} if name else None,
+        priority=int(spec.get("priority") or 0),
+        over_quota=any(each.get("reason") == OVER_QUOTA for each in at(pod, ("status", "conditions")) or ()),
     )
 
 
@@ -83,11 +88,14 @@ class _Units:
 def elastic_job(
     kind: Kind, job: Job, pods: Iterable[PodFacts], *, key: str, steady: str = "", resting: bool = False
 ) -> ElasticJob | None:
-    """Return what the planner is told of a job; None if it needs no room: finished, suspended, not ours, going."""
+    """Return what the planner is told of a job; None if it needs no room: ended, suspended, over its quota, going."""
     status: Object = job.object.get("status") or {}
-    standing = kind.life.standing(status)
+    standing = kind.face.standing(status)
     policy, meta = job.run_policy, job.object["metadata"]
     if standing.finished or standing.phase in _IDLE or policy.suspend or policy.external or "deletionTimestamp" in meta:
+        return None
+    pods = list(pods)
+    if any(pod.over_quota for pod in pods) and not any(pod.node for pod in pods):
         return None
     record, places = records.read(status), _by_role(kind, job, pods)
     created = moment(meta.get("creationTimestamp"))
@@ -102,6 +110,7 @@ def elastic_job(
         fixed=tuple(_fixed(role, places.get(role.name, ()), record.role(role.name)) for role in rest),
         kind=kind.name,
         created=created.timestamp() if created else 0.0,
+        priority=max((pod.priority for pod in pods), default=0),
         steady=steady,
         resting=resting,
     )

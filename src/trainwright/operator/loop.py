@@ -6,19 +6,21 @@ cache shows it: a slow watch never makes us create twice or count from an old re
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from trainwright.cluster.base import Change, Cluster
 from trainwright.cluster.events import Recorder
-from trainwright.cluster.informer import Informer
+from trainwright.cluster.informer import Informers
 from trainwright.cluster.queue import Closed, WorkQueue
 from trainwright.core.errors import ClusterError, Conflict
 from trainwright.core.names import JOB_LABEL
 from trainwright.core.objects import Object, moment
 from trainwright.core.resources import Resource
+from trainwright.core.whole import whole
 from trainwright.desired import Settings
+from trainwright.operator.keeping import Keeping
 from trainwright.operator.log import logger
 from trainwright.operator.measures import Measures
 from trainwright.operator.round import Trace, reconcile_once
@@ -48,7 +50,7 @@ class Operator:
         now: Callable[[], datetime] = _utc_now,
         *,
         workers: int = 8,
-        namespace: str = "",
+        namespaces: Sequence[str] = (),
         measures: Measures | None = None,
     ) -> None:
         self._cluster = cluster
@@ -57,16 +59,17 @@ class Operator:
         self._now = now
         self._workers = workers
         self._events = Recorder(cluster, now)
+        self._keeping = Keeping(cluster)
         self._measures = measures or Measures()
         self._queue: WorkQueue[Key] = WorkQueue(waited=self._measures.queue_seconds.observe)
         self._overlays: dict[Key, _Overlay] = {}
-        self._jobs = {name: Informer(cluster, kind.resource, namespace) for name, kind in self._kinds.items()}
+        self._jobs = {name: Informers(cluster, kind.resource, namespaces) for name, kind in self._kinds.items()}
         owned = dict.fromkeys(row for kind in self._kinds.values() for row in kind.owned(settings.gang))
-        self._children: dict[Resource, Informer] = {
-            row: Informer(cluster, row, namespace, labels=JOB_LABEL, index=_by_job) for row in owned
+        self._children: dict[Resource, Informers] = {
+            row: Informers(cluster, row, namespaces, labels=JOB_LABEL, index=_by_job) for row in owned
         }
         self._commands = {
-            name: Informer(cluster, kind.commands, namespace, index=_by_target(kind))
+            name: Informers(cluster, kind.commands, namespaces, index=_by_target(kind))
             for name, kind in self._kinds.items()
             if kind.commands is not None
         }
@@ -75,7 +78,7 @@ class Operator:
 
     def unsynced(self) -> list[Resource]:
         """Return the resources whose caches do not show yet what is there; none once the operator works."""
-        return [each.resource for each in self._informers() if not each.synced.is_set()]
+        return [each.resource for each in self._informers() if not each.synced]
 
     def stop(self) -> None:
         """Begin no more rounds: `run` returns when those under way are over."""
@@ -93,7 +96,7 @@ class Operator:
             async with asyncio.TaskGroup() as tasks:
                 watching = [tasks.create_task(informer.run()) for informer in self._informers()]
                 for informer in self._informers():
-                    await informer.synced.wait()
+                    await informer.until_synced()
                 log.info("operator started", kinds=", ".join(self._kinds))
                 async with asyncio.TaskGroup() as workers:
                     for _ in range(self._workers):
@@ -103,13 +106,13 @@ class Operator:
         finally:
             self._queue.close()
 
-    def _informers(self) -> list[Informer]:
+    def _informers(self) -> list[Informers]:
         return [*self._jobs.values(), *self._children.values(), *self._commands.values()]
 
     def _census(self) -> Counter[tuple[str, ...]]:
         """Count the jobs of each kind and phase."""
         return Counter(
-            (name, self._kinds[name].life.standing(job.get("status") or {}).phase)
+            (name, self._kinds[name].face.standing(whole(job).get("status") or {}).phase)
             for name, jobs in self._jobs.items()
             for job in jobs.items()
         )
@@ -199,6 +202,7 @@ class Operator:
                 settings=self._settings,
                 now=self._now(),
                 events=self._events,
+                keeping=self._keeping,
                 trace=trace,
             )
         finally:

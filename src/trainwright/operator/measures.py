@@ -1,4 +1,4 @@
-"""What the operator measures about itself, under the names that stand in docs/kubernetes.md."""
+"""What the operator measures about itself, under the names that stand in docs/operations.md."""
 
 from trainwright.operator.metrics import Counter, Gauge, Histogram, exposition
 
@@ -17,7 +17,15 @@ class Measures:
             "trainwright_job_start_seconds", "From the creation of a job until all its pods are created.", "kind"
         )
         self.resizes = Counter("trainwright_resizes_total", "Jobs made larger or smaller.", "kind", "direction")
+        self.gangs_waiting = Gauge("trainwright_gangs_waiting", "Gangs that gates hold back.")
+        self.leader = Gauge("trainwright_leader", "Whether this operator acts (1) or stands by (0).")
         self.plan_seconds = Histogram("trainwright_plan_seconds", "How long planning the sizes of all jobs took.")
+        self.review_seconds = Histogram(
+            "trainwright_review_seconds", "How long webhooks took to judge an object.", "webhook", "result"
+        )
+        self.certificate_end = Gauge(
+            "trainwright_webhook_certificate_end_seconds", "When the webhooks' certificate ends, in Unix time."
+        )
 
     def called(self, verb: str, code: int) -> None:
         """Count a call of the API."""
@@ -34,6 +42,10 @@ class Measures:
             self.jobs,
             self.start_seconds,
             self.resizes,
+            self.gangs_waiting,
+            self.leader,
             self.plan_seconds,
+            self.review_seconds,
+            self.certificate_end,
         )
         return exposition(families)

@@ -5,12 +5,32 @@ call has needed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from trainwright.core.objects import Object
-from trainwright.core.resources import BATCH_JOB, EVENT, NODE, POD, ROLE, SERVICE_ACCOUNT, VOLUME_CLAIM, Resource
+from trainwright.core.resources import (
+    BATCH_JOB,
+    EVENT,
+    LEASE,
+    NATIVE_POD_GROUP,
+    NODE,
+    PLUGIN_POD_GROUP,
+    POD,
+    POD_GROUP,
+    ROLE,
+    SECRET,
+    SERVICE_ACCOUNT,
+    VOLUME_CLAIM,
+    Resource,
+)
 from trainwright.kinds import KINDS, Kind
+from trainwright.operator.configurations import MUTATING, VALIDATING, Webhooks
+from trainwright.operator.configurations import NAME as CONFIGURATIONS
+from trainwright.operator.gangs import DEFAULT_QUEUE, QUEUE, Choice
+
+Scope = Literal["jobs", "own", "cluster"]
+"""Where a right is needed: where jobs are, in the operator's own namespace, or for kinds that have no namespace."""
 
 CUSTOM_RESOURCE = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
 
@@ -27,6 +47,7 @@ class Right:
     """The only objects it is for; none: all."""
     called: bool = True
     """Whether we call it; else the API server only asks whether we may."""
+    scope: Scope = "jobs"
 
 
 _JOB = {
@@ -61,8 +82,8 @@ _OWN = "own objects that hold up the deletion of their job, where `OwnerReferenc
 _HANDED_ON = "give the launcher of an MPIJob the right to exec into its workers: nobody may give what he does not have"
 
 
-def _of(resource: Resource, reasons: Mapping[str, str]) -> Iterator[Right]:
-    return (Right(resource.group, resource.plural, verb, reason) for verb, reason in reasons.items())
+def _of(resource: Resource, reasons: Mapping[str, str], scope: Scope = "jobs") -> Iterator[Right]:
+    return (Right(resource.group, resource.plural, verb, reason, scope=scope) for verb, reason in reasons.items())
 
 
 def _needed(kinds: Iterable[Kind]) -> Iterator[Right]:
@@ -74,7 +95,7 @@ def _needed(kinds: Iterable[Kind]) -> Iterator[Right]:
         yield Right(group, f"{plural}/finalizers", "update", _OWN, called=False)
         if kind.commands:
             yield from _of(kind.commands, _COMMAND)
-        children |= dict.fromkeys(kind.owned("labels"))
+        children |= dict.fromkeys(kind.owned("none"))
     for child in children:
         yield from _of(child, _UNCHANGED.get(child, _SUPPORT))
     if ROLE in children:
@@ -93,14 +114,38 @@ REGISTER_RIGHTS = (
         "get",
         "see which kinds are missing, and wait until they are served",
         names=tuple(str(each) for kind in KINDS for each in (kind.resource, kind.commands) if each),
+        scope="cluster",
     ),
-    Right(CUSTOM_RESOURCE.group, CUSTOM_RESOURCE.plural, "create", "register a kind that is missing"),
+    Right(CUSTOM_RESOURCE.group, CUSTOM_RESOURCE.plural, "create", "register a kind that is missing", scope="cluster"),
 )
 """What it needs besides with --install-crds."""
 
 
+_GROUP = {**_SUPPORT, "create": "make gangs known to their scheduler"}
+_REPLACED_GROUP = {verb: reason for verb, reason in _GROUP.items() if verb != "patch"}
+_GATES = (
+    *_of(NODE, {"list": "know what the nodes have free", "watch": "hear of nodes that come, change and go"}, "cluster"),
+    Right(POD.group, POD.plural, "patch", "take the gate from a pod whose gang fits, or write on it why it does not"),
+)
+_NATIVE = tuple(_of(NATIVE_POD_GROUP, _REPLACED_GROUP))
+_VOLCANO = tuple(_of(POD_GROUP, _GROUP))
+_FOUND_OUT = Right(
+    QUEUE.group, QUEUE.plural, "get", "see whether Volcano schedules here", (DEFAULT_QUEUE,), scope="cluster"
+)
+
+GANG_RIGHTS: Mapping[Choice, tuple[Right, ...]] = {
+    "none": (),
+    "gates": _GATES,
+    "native": _NATIVE,
+    "volcano": _VOLCANO,
+    "scheduler-plugins": tuple(_of(PLUGIN_POD_GROUP, _GROUP)),
+    "auto": (*_GATES, *_NATIVE, *_VOLCANO, _FOUND_OUT),
+}
+"""What it needs besides to keep gangs together, by how that is chosen."""
+
+
 SCALING_RIGHTS = (
-    *_of(NODE, {"list": "know what the nodes offer", "watch": "hear of nodes that come, change and go"}),
+    *_of(NODE, {"list": "know what the nodes offer", "watch": "hear of nodes that come, change and go"}, "cluster"),
     *(
         Right(kind.resource.group, kind.resource.plural, "patch", "write the size of a job that is elastic")
         for kind in KINDS
@@ -110,16 +155,53 @@ SCALING_RIGHTS = (
 """What it needs besides for its autoscaler, which also hears of all pods, as RIGHTS allow."""
 
 
+_HOOKS = {
+    "list": "see whom an API server trusts when it asks us about a job",
+    "watch": "hear when somebody has changed that",
+    "patch": "have it trust the certificate of our webhooks, and the next one in time",
+}
+_CERTIFICATE = {
+    "list": "find the certificate of our webhooks",
+    "watch": "hear that another replica has made one",
+    "patch": "keep a certificate that was made, for all replicas",
+}
+
+WEBHOOK_RIGHTS = (
+    *(
+        replace(right, names=(CONFIGURATIONS,))
+        for row in (MUTATING, VALIDATING)
+        for right in _of(row, _HOOKS, "cluster")
+    ),
+    *(replace(right, names=(Webhooks.secret,)) for right in _of(SECRET, _CERTIFICATE, "own")),
+)
+"""What it needs besides for its webhooks: nothing is created, for `tw install` brings the objects without content."""
+
+
+def leader_rights(lease: str = "trainwright") -> tuple[Right, ...]:
+    """Return what it needs in its own namespace to share a Lease of that name."""
+    group, plural = LEASE.group, LEASE.plural
+    return (
+        Right(group, plural, "get", "see who leads, and whether he still does", names=(lease,), scope="own"),
+        Right(group, plural, "patch", "take, renew and give up the lease", names=(lease,), scope="own"),
+        Right(group, plural, "create", "make the lease; no name can be asked for here", scope="own"),
+    )
+
+
+LEADER_RIGHTS = leader_rights()
+"""What it needs besides with --leader-elect, if it looks after all namespaces."""
+
+
 def rules(rights: Iterable[Right]) -> list[Object]:
-    """Return rights as the rules of a ClusterRole, one for each resource."""
+    """Return rights as the rules of a role, one for each resource; what two parts need is given once."""
+    verbs: dict[tuple[str, str, tuple[str, ...]], dict[str, None]] = {}
+    for right in rights:
+        verbs.setdefault((right.group, right.resource, right.names), {})[right.verb] = None
     return [
         {
             "apiGroups": [group],
             "resources": [resource],
             **({"resourceNames": list(names)} if names else {}),
-            "verbs": [right.verb for right in alike],
+            "verbs": list(given),
         }
-        for (group, resource, names), alike in groupby(
-            rights, key=lambda right: (right.group, right.resource, right.names)
-        )
+        for (group, resource, names), given in verbs.items()
     ]

@@ -1,8 +1,8 @@
 """One round for one job: decide, write the status, act. The only place where a decision meets a cluster.
 
 The status is written first and under the version the decision was made from: if somebody else has changed the job
-meanwhile, nothing was done yet and the round starts over. Actions are repeatable, so a round that is cut short at any
-point is simply run again.
+meanwhile, nothing was done yet and the round starts over. Where it is written to says `keeping.py`. Actions are
+repeatable, so a round that is cut short at any point is simply run again.
 """
 
 import asyncio
@@ -18,10 +18,12 @@ from trainwright.cluster.events import Recorder
 from trainwright.core.actions import Action, Create, Decision, Delete, Emit, Patch
 from trainwright.core.errors import AlreadyExists, ClusterError, Conflict, NotFound
 from trainwright.core.names import JOB_LABEL
-from trainwright.core.objects import Object, Ref, controller_uid, merge_patch, ref
+from trainwright.core.objects import Object, Ref, controller_uid, ref
 from trainwright.core.resources import Resource
-from trainwright.desired import Settings
+from trainwright.core.whole import whole
+from trainwright.desired import Gang, Settings
 from trainwright.operator.fill import filled
+from trainwright.operator.keeping import Keeping
 from trainwright.operator.log import Log, logger
 from trainwright.reconcile.decide import decide, refuse
 from trainwright.reconcile.diff import name_taken
@@ -45,10 +47,12 @@ class Trace:
     look_again: datetime | None = None
 
 
-async def observe(cluster: Cluster, kind: Kind, namespace: str, name: str) -> tuple[Object, Observed]:
+async def observe(
+    cluster: Cluster, kind: Kind, namespace: str, name: str, gang: Gang = "none"
+) -> tuple[Object, Observed]:
     """Read a job and everything that carries its label straight from the cluster."""
     job = await cluster.get(kind.resource, namespace, name)
-    children = [await cluster.list(each, namespace, labels=f"{JOB_LABEL}={name}") for each in kind.owns]
+    children = [await cluster.list(each, namespace, labels=f"{JOB_LABEL}={name}") for each in kind.owned(gang)]
     commands = (await cluster.list(kind.commands, namespace)).items if kind.commands else ()
     mine = (each for each in commands if commanded(kind, each) == name)
     return job, Observed((*(obj for listing in children for obj in listing.items), *mine))
@@ -63,19 +67,22 @@ async def reconcile_once(
     settings: Settings,
     now: datetime,
     events: Recorder,
+    keeping: Keeping,
     trace: Trace | None = None,
 ) -> datetime | None:
     """Do what there is to do for a job now; return when to look again. `trace` tells what was done even if it fails."""
     trace = trace if trace is not None else Trace()
-    decision = _decision(kind, job, seen, settings, now)
+    decision = _decision(kind, whole(job), seen, settings, now)
     trace.look_again = decision.look_again
     said = log.bind(kind=kind.name, job=f"{job['metadata']['namespace']}/{job['metadata']['name']}")
-    if patch := merge_patch(job.get("status") or {}, decision.status):
-        trace.job = await _write_status(cluster, kind, job, patch)
-        if trace.job is None:
+    if not keeping.is_kept(kind, job, decision.status):
+        try:
+            trace.job = await keeping.keep(kind, job, decision.status)
+        except NotFound:
             return None
         said.debug("status written")
-    await _Actor(cluster, kind, job, now, events, trace, said).act(decision.actions)
+    owned = kind.owned(settings.gang)
+    await _Actor(cluster, kind, owned, job, now, events, trace, said).act(decision.actions)
     if trace.created or trace.deleted:
         said.info("objects brought in line", created=len(trace.created), deleted=len(trace.deleted))
     return trace.look_again
@@ -92,21 +99,19 @@ def _decision(kind: Kind, job: Object, seen: Observed, settings: Settings, now: 
     return decide(kind, read, seen, settings, now)
 
 
-async def _write_status(cluster: Cluster, kind: Kind, job: Object, patch: Object) -> Object | None:
-    """Return the job as stored, or None if it is gone."""
-    meta = job["metadata"]
-    change = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": patch}
-    try:
-        return await cluster.patch(kind.resource, meta["namespace"], meta["name"], change, subresource="status")
-    except NotFound:
-        return None
-
-
 class _Actor:
     """Carries out the actions of one decision."""
 
     def __init__(
-        self, cluster: Cluster, kind: Kind, job: Object, now: datetime, events: Recorder, trace: Trace, said: Log
+        self,
+        cluster: Cluster,
+        kind: Kind,
+        owned: Iterable[Resource],
+        job: Object,
+        now: datetime,
+        events: Recorder,
+        trace: Trace,
+        said: Log,
     ) -> None:
         self._cluster = cluster
         self._job = job
@@ -114,7 +119,7 @@ class _Actor:
         self._events = events
         self._trace = trace
         self._log = said
-        self._rows = (kind.resource, *kind.owns, *([kind.commands] if kind.commands else []))
+        self._rows = (kind.resource, *owned, *([kind.commands] if kind.commands else []))
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def act(self, actions: Iterable[Action]) -> None:

@@ -8,7 +8,7 @@ them then: an event may be told twice, but no change is left without its reason.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,15 +19,17 @@ from trainwright.autoscaler import DEFAULT_POLICY, Plan, plan
 from trainwright.autoscaler import Change as Resize
 from trainwright.cluster.base import Change, Cluster
 from trainwright.cluster.events import Recorder
-from trainwright.cluster.informer import Informer
+from trainwright.cluster.informer import Informers
 from trainwright.core.actions import Emit
 from trainwright.core.errors import ClusterError, Conflict, NotFound
 from trainwright.core.names import SCALED_ANNOTATION
 from trainwright.core.objects import Object, at, key, nest, timestamp
-from trainwright.core.resources import AUTOSCALER, NODE, POD
+from trainwright.core.resources import AUTOSCALER, NODE, POD, Resource
 from trainwright.operator.log import logger
 from trainwright.operator.measures import Measures
 from trainwright.operator.stock import Known, Sight, Stock
+from trainwright.operator.views import identity
+from trainwright.placement import Amounts
 from trainwright.reconcile.kind import Kind
 
 AT_ONCE = 16
@@ -51,6 +53,10 @@ class Conduct:
     """Seconds after a resize before the job may grow again; it may shrink at any time."""
     without: Collection[str] = ()
     """Kinds whose jobs keep their size."""
+    capacity: Amounts | None = None
+    """What there is to share where nodes cannot be seen; None: what the nodes offer."""
+    in_turn: bool = False
+    """Whether pods are placed in the order of a queue, as our own scheduler does."""
 
 
 def _utc_now() -> datetime:
@@ -67,7 +73,7 @@ class Autoscaler:
         now: Callable[[], datetime] = _utc_now,
         *,
         conduct: Conduct | None = None,
-        namespace: str = "",
+        namespaces: Sequence[str] = (),
         measures: Measures | None = None,
     ) -> None:
         kinds = tuple(kinds)
@@ -76,7 +82,14 @@ class Autoscaler:
         self._conduct = conduct or Conduct()
         self._measures = measures or Measures()
         self._events = Recorder(cluster, now)
-        self._stock = Stock(kinds, self._conduct.without, timedelta(seconds=self._conduct.rest), self._conduct.max_load)
+        self._stock = Stock(
+            kinds,
+            self._conduct.without,
+            timedelta(seconds=self._conduct.rest),
+            self._conduct.max_load,
+            self._conduct.capacity,
+            in_turn=self._conduct.in_turn,
+        )
         self._changed = asyncio.Event()
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._told: dict[str, Scaling] = {}
@@ -85,17 +98,21 @@ class Autoscaler:
         """What was said of each job that is left alone, by uid."""
         self._waiting: dict[str, str] = {}
         """What was said of each job whose minimum is not met, by uid, as long as that is so."""
-        self._informers = (
-            *self._following(kinds, namespace),
-            self._follow(Informer(cluster, NODE, keep=_who), self._stock.node_changed),
-            self._follow(Informer(cluster, POD, keep=_who), self._stock.pod_changed),
-            self._follow(Informer(cluster, AUTOSCALER, namespace), self._stock.scaler_changed),
-        )
+        self._informers = tuple(self._following(kinds, namespaces))
 
-    def _following(self, kinds: Iterable[Kind], namespace: str) -> Iterable[Informer]:
-        return (self._follow(Informer(self._cluster, kind.resource, namespace), self._job_changed) for kind in kinds)
+    def unsynced(self) -> list[Resource]:
+        """Return the resources whose caches do not show yet what is there; none once sizes are planned."""
+        return [each.resource for each in self._informers if not each.synced]
 
-    def _follow(self, informer: Informer, note: Callable[[Change], bool]) -> Informer:
+    def _following(self, kinds: Iterable[Kind], namespaces: Sequence[str]) -> Iterator[Informers]:
+        for kind in kinds:
+            yield self._follow(Informers(self._cluster, kind.resource, namespaces), self._job_changed)
+        yield self._follow(Informers(self._cluster, POD, namespaces, keep=identity), self._stock.pod_changed)
+        yield self._follow(Informers(self._cluster, AUTOSCALER, namespaces), self._stock.scaler_changed)
+        if self._conduct.capacity is None:
+            yield self._follow(Informers(self._cluster, NODE, keep=identity), self._stock.node_changed)
+
+    def _follow(self, informer: Informers, note: Callable[[Change], bool]) -> Informers:
         def changed(change: Change) -> None:
             if note(change):
                 self._changed.set()
@@ -115,7 +132,7 @@ class Autoscaler:
             for informer in self._informers:
                 tasks.create_task(informer.run())
             for informer in self._informers:
-                await informer.synced.wait()
+                await informer.until_synced()
             log.info("autoscaler started", policy=self._conduct.policy)
             wait: float | None = 0.0
             while True:
@@ -235,10 +252,3 @@ class Autoscaler:
                 kind.resource, meta["namespace"], meta["name"], {"status": history}, subresource="status"
             )
         self._told[meta["uid"]] = entry
-
-
-def _who(obj: Object) -> Object:
-    """Return what a cache must keep of an object that was counted: by which it knows it again."""
-    meta = obj["metadata"]
-    kept = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in meta}
-    return {"metadata": kept}

@@ -7,7 +7,7 @@ waits. Nothing here does anything to a cluster; what one job looks like is in `d
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,15 +17,17 @@ from trainwright.autoscaler import Cluster, ElasticJob, Node
 from trainwright.cluster.base import Change
 from trainwright.core.names import AUTOSCALE_ANNOTATION
 from trainwright.core.objects import Object, at, controller_uid, key, moment
+from trainwright.core.whole import whole
 from trainwright.operator.demand import PodFacts, elastic_job, facts
 from trainwright.placement import Amounts, allocatable, minus, plus, usable
+from trainwright.placement.taints import taints, tolerates
 from trainwright.reconcile.kind import Kind
 
 JobKey = tuple[str, str, str]
 """Kind, namespace and name."""
 
-_SHUT = ("NoSchedule", "NoExecute")
-"""Effects of taints that keep pods away."""
+_ALL = "all nodes"
+"""Where all pods count as being if nodes cannot be seen."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +76,18 @@ class Stock:
         without: Collection[str] = (),
         rest: timedelta = timedelta(),
         max_load: float = 1.0,
+        capacity: Amounts | None = None,
+        *,
+        in_turn: bool = False,
     ) -> None:
+        """Begin with nothing. With `capacity` nobody tells of nodes: pods count as if all were on one of that size."""
         self._kinds = {kind.name: kind for kind in kinds}
         self._without = frozenset(without)
         """Kinds whose jobs are never scaled."""
         self._rest = rest
         """For how long a job that was resized does not grow."""
         self._max_load = max_load
+        self._in_turn = in_turn
         self._objects: dict[JobKey, Object] = {}
         self._named: defaultdict[str, set[JobKey]] = defaultdict(set)
         """Jobs by namespace and name: those of several kinds may share one."""
@@ -98,12 +105,16 @@ class Stock:
         self._scalers: dict[str, JobKey] = {}
         """Which job a horizontal pod autoscaler aims at, by its namespace and name."""
         self._unwritable: set[str] = set()
+        self._together = capacity is not None
+        if capacity is not None:
+            self._nodes[_ALL] = {}
+            self._offers[_ALL] = capacity
 
     # What happens
 
     def job_changed(self, change: Change) -> bool:
         """Take note of a job; say whether that may call for a round."""
-        obj = change.object
+        obj = whole(change.object)
         place = obj["kind"], obj["metadata"]["namespace"], obj["metadata"]["name"]
         self._stale |= self._named.get(key(obj), set())
         if change.type == "DELETED":
@@ -125,7 +136,7 @@ class Stock:
         """Take note of a pod; say whether that may call for a round."""
         uid = change.object["metadata"]["uid"]
         before = self._pods.pop(uid, None)
-        after = None if change.type == "DELETED" else facts(change.object)
+        after = None if change.type == "DELETED" else self._placed(facts(change.object))
         if before is not None:
             self._forget(before)
         if after is not None:
@@ -142,7 +153,7 @@ class Stock:
             return True
         self._nodes[name] = change.object
         self._offers[name] = allocatable(change.object) if usable(change.object) else {}
-        return before is None or (offered, _taints(before)) != (self._offers[name], _taints(change.object))
+        return before is None or (offered, taints(before)) != (self._offers[name], taints(change.object))
 
     def scaler_changed(self, change: Change) -> bool:
         """Take note of a horizontal pod autoscaler; say whether that may call for a round."""
@@ -171,7 +182,7 @@ class Stock:
         waiting = tuple(pod.requests for pod in self._waiting.values() if not self._named.get(pod.job))
         jobs = tuple(each.value for each in self._known.values() if each.value is not None)
         rests = (each.rests_until for each in scaled if each.rests_until and each.rests_until > now)
-        return Sight(Cluster(nodes, waiting, self._max_load), jobs, min(rests, default=None))
+        return Sight(Cluster(nodes, waiting, self._max_load, self._in_turn), jobs, min(rests, default=None))
 
     def jobs(self) -> Iterator[tuple[str, Known]]:
         """Yield the jobs that need room, as of the last look, by the keys they have there."""
@@ -231,6 +242,10 @@ class Stock:
 
     # Pods and nodes
 
+    def _placed(self, pod: PodFacts) -> PodFacts:
+        """Return a pod on the node it is counted on."""
+        return replace(pod, node=_ALL) if self._together and pod.node else pod
+
     def _count(self, pod: PodFacts) -> None:
         self._touch(pod)
         if pod.job:
@@ -271,34 +286,20 @@ class Stock:
 
     def _is_open(self, name: str, tolerated: Sequence[list[Object]]) -> bool:
         """Say whether a node takes pods, of those at least that may be scaled."""
-        taints = _taints(self._nodes[name])
-        if not self._offers[name] or not taints:
+        shut = taints(self._nodes[name])
+        if not self._offers[name] or not shut:
             return bool(self._offers[name])
-        return any(all(_tolerates(each, taint) for taint in taints) for each in tolerated)
+        return any(all(tolerates(each, taint) for taint in shut) for each in tolerated)
 
 
 def _telling(kind: Kind, obj: Object) -> tuple[Any, ...]:
     """Return what of a job may call for a round; its counts do not, its pods do."""
     meta = obj["metadata"]
-    phase = kind.life.standing(obj.get("status") or {}).phase
+    phase = kind.face.standing(obj.get("status") or {}).phase
     return obj.get("spec"), meta.get("annotations"), meta.get("uid"), "deletionTimestamp" in meta, phase
-
-
-def _taints(node: Object) -> list[Object]:
-    taints = at(node, ("spec", "taints")) or ()
-    return [taint for taint in taints if taint.get("effect") in _SHUT]
 
 
 def _tolerations(known: Known) -> list[Object]:
     elastic = known.job.elastic
     role = known.job.role(elastic.role) if elastic else None
     return list(at(role.template, ("spec", "tolerations")) or ()) if role else []
-
-
-def _tolerates(tolerations: Iterable[Object], taint: Object) -> bool:
-    return any(
-        each.get("key") in (None, "", taint.get("key"))
-        and each.get("effect") in (None, "", taint.get("effect"))
-        and (each.get("operator") == "Exists" or each.get("value", "") == taint.get("value", ""))
-        for each in tolerations
-    )

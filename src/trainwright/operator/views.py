@@ -8,6 +8,12 @@ from typing import Any
 
 import msgspec
 
+from trainwright.core.names import GANG_MIN_ANNOTATION
+from trainwright.core.objects import Object
+
+_TOLERATED_BY_ALL = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""What the API server has every pod tolerate for a while; no node that takes pods has these."""
+
 
 class _Part(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
     """Fields that are not there stay away when the object is a dict again."""
@@ -18,14 +24,24 @@ class _Owner(_Part):
     controller: bool = False
 
 
+class _Annotations(_Part):
+    gang_min: str | None = msgspec.field(default=None, name=GANG_MIN_ANNOTATION)
+
+
 class _Metadata(_Part):
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] = {}
+    annotations: _Annotations | None = None
     owner_references: list[_Owner] = []
+
+    def __post_init__(self) -> None:
+        if self.annotations is not None and self.annotations.gang_min is None:
+            self.annotations = None
 
 
 class _Resources(_Part):
@@ -42,12 +58,34 @@ class _InitContainer(_Container):
     restart_policy: str | None = None
 
 
+class _Affinity(_Part):
+    node_affinity: dict[str, Any] = {}
+
+
+class _Toleration(_Part):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
 class _Spec(_Part):
     node_name: str | None = None
     containers: list[_Container] = []
     init_containers: list[_InitContainer] = []
     overhead: dict[str, Any] = {}
     scheduling_gates: list[dict[str, str]] = []
+    priority: int | None = None
+    node_selector: dict[str, str] = {}
+    affinity: _Affinity | None = None
+    tolerations: list[_Toleration] = []
+
+    def __post_init__(self) -> None:
+        """Forget what decides where a pod may go once it has gone, and what every pod tolerates."""
+        if self.node_name:
+            self.node_selector, self.affinity, self.tolerations, self.priority = {}, None, [], None
+        elif self.tolerations:
+            self.tolerations = [each for each in self.tolerations if each.key not in _TOLERATED_BY_ALL]
 
 
 class _ContainerStatus(_Part):
@@ -87,6 +125,7 @@ class _NodeMetadata(_Part):
     name: str = ""
     uid: str = ""
     resource_version: str = ""
+    labels: dict[str, str] = {}
 
 
 class _Taint(_Part):
@@ -107,10 +146,17 @@ class _NodeStatus(_Part):
 
 
 class NodeView(_Part):
-    """A node as the autoscaler hears of it."""
+    """A node as the autoscaler and the gates hear of it."""
 
     metadata: _NodeMetadata
     api_version: str = ""
     kind: str = ""
     spec: _NodeSpec | None = None
     status: _NodeStatus | None = None
+
+
+def identity(obj: Object) -> Object:
+    """Return what a cache must keep of an object that was counted: by which it knows it again."""
+    meta = obj["metadata"]
+    kept = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in meta}
+    return {"metadata": kept}

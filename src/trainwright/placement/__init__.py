@@ -1,16 +1,18 @@
-"""What fits where: pods, nodes, gangs, shortfalls. Pure arithmetic, shared by the scheduler and whoever explains it.
+"""What fits where, and who goes first: pods, nodes, gangs, quotas, the queue.
 
-Amounts are whole numbers, so that they add up exactly and fast: thousandths for cpu, units (bytes, devices) otherwise.
+Pure arithmetic, shared by the scheduler and whoever explains it. Amounts are whole numbers, so that they add
+up exactly and fast: thousandths for cpu, units (bytes, devices) otherwise.
 """
 
 from trainwright.placement.amounts import Amounts, allocatable, amounts, minus, plus, pod_limits, pod_requests, show
 from trainwright.placement.fit import Claim, Shortfall, place
-from trainwright.placement.gangs import Pass, schedule, usable
+from trainwright.placement.gangs import usable
+from trainwright.placement.queue import OVER_QUOTA
 
 __all__ = [
+    "OVER_QUOTA",
     "Amounts",
     "Claim",
-    "Pass",
     "Shortfall",
     "allocatable",
     "amounts",
@@ -19,7 +21,6 @@ __all__ = [
     "plus",
     "pod_limits",
     "pod_requests",
-    "schedule",
     "show",
     "usable",
 ]

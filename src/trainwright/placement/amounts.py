@@ -29,6 +29,15 @@ def minus(left: Amounts, right: Amounts) -> dict[str, int]:
     return plus(left, {name: -value for name, value in right.items()})
 
 
+def left(offered: Amounts, held: Iterable[Amounts]) -> dict[str, int]:
+    """Return how much of what is offered nobody holds."""
+    free = dict(offered)
+    for part in held:
+        for name, value in part.items():
+            free[name] = free.get(name, 0) - value
+    return free
+
+
 def pod_requests(pod: Object) -> dict[str, int]:
     """Return what a pod asks a node for: all containers together, or the hungriest init step if that is more."""
     spec = pod["spec"]
@@ -52,10 +61,24 @@ def pod_limits(pod: Object) -> dict[str, int]:
     return _sum(map(_container_limits, containers))
 
 
+def pod_bounds(pod: Object) -> dict[str, int]:
+    """Return the limits that a pod states, and nothing for those it does not."""
+    spec = pod["spec"]
+    parts = {part: [_bounded(each) for each in spec.get(part) or ()] for part in ("containers", "initContainers")}
+    return {name: value for name, value in pod_requests({"spec": parts}).items() if name != "pods"}
+
+
 def allocatable(node: Object) -> dict[str, int]:
     """Return what a node offers."""
     status = node.get("status") or {}
     return amounts(status.get("allocatable") or status.get("capacity"))
+
+
+def written(name: str, value: int) -> str:
+    """Return an amount as an object says it, without rounding."""
+    if name == "cpu":
+        return quantity.exact(Decimal(value) / 1000)
+    return quantity.exact(Decimal(value), binary=name in ("memory", "ephemeral-storage"))
 
 
 def show(name: str, value: int) -> str:
@@ -63,6 +86,11 @@ def show(name: str, value: int) -> str:
     if name == "cpu":
         return quantity.show(Decimal(value) / 1000)
     return quantity.show(Decimal(value), binary=name in ("memory", "ephemeral-storage"))
+
+
+def _bounded(container: Object) -> Object:
+    """Return a container that asks for its limits and nothing else."""
+    return {**container, "resources": {"limits": (container.get("resources") or {}).get("limits")}}
 
 
 def _container_requests(container: Object) -> dict[str, int]:

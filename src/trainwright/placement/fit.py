@@ -12,6 +12,12 @@ class Claim:
 
     name: str
     needs: Amounts
+    nodes: frozenset[str] | None = None
+    """The nodes that take it; None: all."""
+
+    def fits(self, node: str, free: Amounts) -> bool:
+        """Say whether a node takes it and has room for it."""
+        return (self.nodes is None or node in self.nodes) and fits(self.needs, free)
 
 
 @dataclass(frozen=True)
@@ -42,14 +48,22 @@ def place(
     """
     left = {node: dict(amounts) for node, amounts in free.items()}
     chosen: dict[str, str] = {}
-    for claim in sorted(claims, key=_hunger, reverse=True):
-        fitting = [node for node, amounts in left.items() if fits(claim.needs, amounts)]
+    for claim in sorted(claims, key=lambda each: hunger(each.needs), reverse=True):
+        fitting = [node for node, amounts in left.items() if claim.fits(node, amounts)]
         if not fitting:
-            return _shortfall(free, offered, claims, claim)
+            return _shortfall(_taking(free, claims), _taking(offered, claims), claims, claim)
         node = min(fitting, key=lambda name: (_room(left[name]), name))
         left[node] = minus(left[node], claim.needs)
         chosen[claim.name] = node
     return chosen
+
+
+def _taking(nodes: Mapping[str, Amounts], claims: Sequence[Claim]) -> Mapping[str, Amounts]:
+    """Return the nodes that take any of the claims."""
+    if any(claim.nodes is None for claim in claims):
+        return nodes
+    taking = frozenset[str]().union(*(claim.nodes or () for claim in claims))
+    return {name: amounts for name, amounts in nodes.items() if name in taking}
 
 
 def fits(needs: Amounts, free: Amounts) -> bool:
@@ -57,8 +71,8 @@ def fits(needs: Amounts, free: Amounts) -> bool:
     return all(value <= free.get(name, 0) for name, value in needs.items() if value > 0)
 
 
-def _hunger(claim: Claim) -> tuple[int, int, int]:
-    needs = claim.needs
+def hunger(needs: Amounts) -> tuple[int, int, int]:
+    """Return by what a pod is more or less demanding: devices first."""
     devices = sum(value for name, value in needs.items() if "/" in name)
     return devices, needs.get("cpu", 0), needs.get("memory", 0)
 
@@ -82,7 +96,7 @@ def _shortfall(
     for name, needed in sorted(stuck.needs.items()):
         largest = max((amounts.get(name, 0) for amounts in free.values()), default=0)
         if needed > largest:
-            return Shortfall(name, needed, largest, max(amounts.get(name, 0) for amounts in offered.values()))
+            return Shortfall(name, needed, largest, max((each.get(name, 0) for each in offered.values()), default=0))
     name = max(stuck.needs, key=lambda resource: stuck.needs[resource])
     return Shortfall(name, together[name], free_in_all.get(name, 0), offered_in_all.get(name, 0))
 

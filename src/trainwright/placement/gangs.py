@@ -1,32 +1,60 @@
-"""Which waiting pods may start now: gangs whole or not at all, in order of arrival.
+"""Gangs: pods that start together or not at all, what they lack, and room on nodes that is given to them.
 
 A gang is the pods of one namespace that carry the same gang label. As many of them as their gang-min annotation says
 must have a place, or get one in this very pass, before any starts; the others follow one by one as they fit. A pod
-without a gang is a gang of one.
+without a gang is a gang of one. Who goes first is decided in `queue.py`, and with the stock scheduler in `gates.py`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainwright.core.names import GANG_LABEL, GANG_MIN_ANNOTATION
 from trainwright.core.objects import Object
-from trainwright.placement.amounts import Amounts, allocatable, minus, plus, pod_requests
+from trainwright.placement.amounts import Amounts, minus, pod_bounds, pod_requests
 from trainwright.placement.fit import Claim, Shortfall, place
 
+GangKey = tuple[str, str]
+"""The namespace and the name of a gang; a pod without a gang has one of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One pod, as far as its gang is concerned."""
+
+    uid: str
+    name: str
+    gang: GangKey
+    minimum: int
+    needs: Amounts
+    node: str
+    arrival: tuple[str, int, str]
+    leaving: bool = False
+    ended: bool = False
+    gates: tuple[str, ...] = ()
+    """What holds it back."""
+    priority: int = 0
+    limits: Amounts = field(default_factory=dict)
+    """The limits it states; only quotas ask."""
+    unsaid: tuple[str, ...] = ()
+    """What quotas may count of it and one of its containers does not state, such as "requests.cpu"."""
+
+    @property
+    def placed(self) -> bool:
+        """Say whether it has a place that it does not give up."""
+        return bool(self.node) and not self.leaving
+
+    @property
+    def homeless(self) -> bool:
+        """Say whether it is without a place and would take one."""
+        return not (self.node or self.leaving or self.ended)
+
 
 @dataclass(frozen=True)
-class Pass:
-    """What one look at the waiting pods decides, by pod uid."""
+class Gang:
+    """Pods that start together or not at all."""
 
-    bindings: Mapping[str, str] = field(default_factory=dict)
-    """Which node each pod that may start now gets."""
-    waits: Mapping[str, str] = field(default_factory=dict)
-    """Why each of the others waits, in words."""
-
-
-@dataclass(frozen=True)
-class _Gang:
-    waiting: Sequence[Object]
+    key: GangKey
+    waiting: Sequence[Member]
     placed: int
     minimum: int
 
@@ -35,72 +63,98 @@ class _Gang:
         """Return how many more pods must get a place together."""
         return max(0, self.minimum - self.placed)
 
+    @property
+    def priority(self) -> int:
+        """Return that of its most urgent pod."""
+        return max(each.priority for each in self.waiting)
 
-def schedule(nodes: Iterable[Object], pods: Iterable[Object]) -> Pass:
-    """Return who may start now and where, and why the others wait."""
-    pods = list(pods)
-    offered = {node["metadata"]["name"]: allocatable(node) for node in nodes if usable(node)}
-    free = _free(offered, pods)
-    bindings: dict[str, str] = {}
-    waits: dict[str, str] = {}
-    for gang in _gangs(pods):
-        together, rest = gang.waiting[: gang.missing], gang.waiting[gang.missing :]
-        if len(together) < gang.missing:
-            sentence = (
-                f"waiting for the rest of the gang: {gang.placed + len(together)} of {gang.minimum} pods are there"
-            )
-            waits.update({_uid(pod): sentence for pod in gang.waiting})
-            continue
-        units = [together, *([pod] for pod in rest)] if together else [[pod] for pod in rest]
-        for position, unit in enumerate(units):
-            result = place(free, offered, [Claim(_uid(pod), pod_requests(pod)) for pod in unit])
-            if isinstance(result, Shortfall):
-                stuck = [pod for later in units[position:] for pod in later]
-                waits.update({_uid(pod): _sentence(result, len(unit)) for pod in stuck})
-                break
-            bindings.update(result)
-            for pod in unit:
-                free[result[_uid(pod)]] = minus(free[result[_uid(pod)]], pod_requests(pod))
-    return Pass(bindings, waits)
+    @property
+    def title(self) -> str:
+        """Return by what users know it."""
+        return title(self.key)
 
 
-def _sentence(short: Shortfall, pods: int) -> str:
+@dataclass
+class Room:
+    """What nodes offer, and how much of it is free as long as nobody else comes."""
+
+    offered: Mapping[str, Amounts]
+    free: dict[str, Amounts]
+    takers: Callable[[Member], frozenset[str] | None] = lambda member: None  # noqa: ARG005 - most nodes take everybody
+    """The nodes that take a pod; None: all."""
+
+    def take(self, members: Sequence[Member]) -> dict[str, str] | Shortfall:
+        """Give all of them a place, or none and say what is short."""
+        result = place(self.free, self.offered, [Claim(each.uid, each.needs, self.takers(each)) for each in members])
+        if isinstance(result, Shortfall):
+            return result
+        for each in members:
+            self.free[result[each.uid]] = minus(self.free[result[each.uid]], each.needs)
+        return result
+
+
+def title(gang: GangKey) -> str:
+    """Return namespace and name of a gang, or of the pod that is all of it."""
+    return f"{gang[0]}/{gang[1].partition(' ')[2]}"
+
+
+def gather(members: Iterable[Member], waits: Callable[[Member], bool]) -> list[Gang]:
+    """Return the gangs that have members that wait, first come first."""
+    groups: dict[GangKey, list[Member]] = {}
+    for each in members:
+        groups.setdefault(each.gang, []).append(each)
+    gangs = (_gang(key, group, waits) for key, group in groups.items())
+    return sorted((gang for gang in gangs if gang.waiting), key=lambda gang: gang.waiting[0].arrival)
+
+
+def incomplete(gang: Gang) -> str:
+    """Say how many pods of a gang are there, if these are not enough yet; nothing if they are."""
+    there = gang.placed + len(gang.waiting)
+    if there >= gang.minimum:
+        return ""
+    return f"waiting for the rest of the gang: {there} of {gang.minimum} pods are there"
+
+
+def lacking(short: Shortfall, pods: int) -> str:
+    """Say what so many pods that want to start together lack."""
     who = f"a gang of {pods} pods" if pods > 1 else "one pod"
     never = "; it can never fit here" if short.forever else ""
     return f"{who} {short}{never}"
 
 
-def _gangs(pods: Sequence[Object]) -> list[_Gang]:
-    """Return the gangs that have waiting pods, first come first."""
-    members: dict[tuple[str, str], list[Object]] = {}
-    for pod in pods:
-        meta = pod["metadata"]
-        gang = (meta.get("labels") or {}).get(GANG_LABEL)
-        members.setdefault((meta["namespace"], f"gang {gang}" if gang else f"pod {meta['name']}"), []).append(pod)
-    gangs = [_gang(group) for group in members.values()]
-    return sorted((gang for gang in gangs if gang.waiting), key=lambda gang: _arrival(gang.waiting[0]))
+def member(pod: Object) -> Member:
+    """Return what counts of a pod."""
+    meta, spec = pod["metadata"], pod["spec"]
+    gang = (meta.get("labels") or {}).get(GANG_LABEL)
+    least = (meta.get("annotations") or {}).get(GANG_MIN_ANNOTATION, "1")
+    name = meta["name"]
+    return Member(
+        uid=str(meta["uid"]),
+        name=name,
+        gang=(meta["namespace"], f"gang {gang}" if gang else f"pod {name}"),
+        minimum=int(least) if least.isdigit() else 1,
+        needs=pod_requests(pod),
+        node=spec.get("nodeName") or "",
+        arrival=(meta.get("creationTimestamp", ""), len(name), name),
+        leaving=bool(meta.get("deletionTimestamp")),
+        ended=(pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"),
+        gates=tuple(gate["name"] for gate in spec.get("schedulingGates") or ()),
+        priority=int(spec.get("priority") or 0),
+        limits=pod_bounds(pod),
+        unsaid=_unsaid(spec),
+    )
 
 
-def _gang(pods: Sequence[Object]) -> _Gang:
-    waiting = sorted(filter(_waits, pods), key=_arrival)
-    placed = sum(1 for pod in pods if pod["spec"].get("nodeName") and not _leaving(pod))
-    wanted = max((_minimum(pod) for pod in waiting), default=1)
-    return _Gang(waiting, placed, wanted)
-
-
-def _minimum(pod: Object) -> int:
-    text = (pod["metadata"].get("annotations") or {}).get(GANG_MIN_ANNOTATION, "1")
-    return int(text) if text.isdigit() else 1
-
-
-def _free(offered: Mapping[str, Amounts], pods: Iterable[Object]) -> dict[str, Amounts]:
-    """Return what no pod holds; a pod that is stopping holds its share until it is gone."""
-    used: dict[str, Amounts] = {}
-    for pod in pods:
-        node = pod["spec"].get("nodeName")
-        if node in offered and not _finished(pod):
-            used[node] = plus(used.get(node, {}), pod_requests(pod))
-    return {name: minus(amounts, used.get(name, {})) for name, amounts in offered.items()}
+def _unsaid(spec: Object) -> tuple[str, ...]:
+    found = dict[str, None]()
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        resources = container.get("resources") or {}
+        limits = resources.get("limits") or {}
+        requests = {**limits, **(resources.get("requests") or {})}
+        for name in ("cpu", "memory"):
+            found |= {f"requests.{name}": None} if name not in requests else {}
+            found |= {f"limits.{name}": None} if name not in limits else {}
+    return tuple(found)
 
 
 def usable(node: Object) -> bool:
@@ -110,23 +164,7 @@ def usable(node: Object) -> bool:
     return ready and not node.get("spec", {}).get("unschedulable")
 
 
-def _waits(pod: Object) -> bool:
-    spec = pod["spec"]
-    return not (spec.get("nodeName") or spec.get("schedulingGates") or _leaving(pod) or _finished(pod))
-
-
-def _leaving(pod: Object) -> bool:
-    return bool(pod["metadata"].get("deletionTimestamp"))
-
-
-def _finished(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
-def _arrival(pod: Object) -> tuple[str, int, str]:
-    name = pod["metadata"]["name"]
-    return pod["metadata"].get("creationTimestamp", ""), len(name), name
-
-
-def _uid(pod: Object) -> str:
-    return str(pod["metadata"]["uid"])
+def _gang(key: GangKey, members: Sequence[Member], waits: Callable[[Member], bool]) -> Gang:
+    waiting = sorted(filter(waits, members), key=lambda each: each.arrival)
+    placed = sum(each.placed for each in members)
+    return Gang(key, waiting, placed, max((each.minimum for each in waiting), default=1))

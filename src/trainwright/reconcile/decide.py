@@ -25,7 +25,7 @@ def decide(kind: Kind, job: Job, seen: Observed, settings: Settings, now: dateti
 def refuse(kind: Kind, obj: Object, problems: Iterable[Problem], now: datetime) -> Decision:
     """Say what to do with a job that admission should not have let in: it fails, with every problem in words."""
     before: Object = obj.get("status") or {}
-    if kind.life.standing(before).finished or "deletionTimestamp" in obj["metadata"]:
+    if kind.face.standing(before).finished or "deletionTimestamp" in obj["metadata"]:
         return Decision(before)
     message = f"{kind.name} {obj['metadata']['name']} is not valid: " + "; ".join(map(str, problems))
     status = kind.life.refuse(_bare_job(kind, obj), message, now)

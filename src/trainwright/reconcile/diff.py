@@ -7,7 +7,15 @@ from trainwright.api.common import Job
 from trainwright.core import names
 from trainwright.core.actions import Action, Create, Delete, Emit, Patch
 from trainwright.core.objects import Object, Ref, ref
-from trainwright.core.resources import AUTOSCALER, BATCH_JOB, STATEFUL_SET, VOLUME_CLAIM
+from trainwright.core.resources import (
+    AUTOSCALER,
+    BATCH_JOB,
+    NATIVE_POD_GROUP,
+    PLUGIN_POD_GROUP,
+    POD_GROUP,
+    STATEFUL_SET,
+    VOLUME_CLAIM,
+)
 from trainwright.desired import Desired
 from trainwright.reconcile.kind import Pod, Sight
 from trainwright.reconcile.record import Record
@@ -23,9 +31,10 @@ def difference(job: Job, desired: Desired, sight: Sight, record: Record) -> tupl
     taken = {pod.name for pod in sight.pods} | {each.name for each in sight.strangers if each.kind == "Pod"}
     missing = [pod for pod in desired.pods if pod.name not in taken and pod.index not in record.role(pod.role).done]
     making = [Create(pod.make()) for pod in missing]
+    waits = bool(making) or any(pod.phase == "Pending" for pod in sight.pods)
     return (
         *going,
-        *_support(wanted, sight),
+        *_support(wanted, sight, waits=waits),
         *making,
         *_told("SuccessfulDeletePod", "Deleted", [each.ref.name for each in going if each.ref.kind == "Pod"]),
         *_told("SuccessfulCreatePod", "Created", [pod.name for pod in missing]),
@@ -55,7 +64,8 @@ def leftovers(job: Job, sight: Sight, record: Record, *, stop: bool) -> tuple[Ac
     """Return what a finished job no longer needs.
 
     By the clean-up policy; where the job was cut short (`stop`) nothing goes on running whatever the policy says. The
-    autoscaler always goes: there is nothing left to scale. Pods that had to go before the end still have to.
+    autoscaler always goes, there is nothing left to scale, and so does what kept the gang together. Pods that had to go
+    before the end still have to.
     """
     policy = job.run_policy.clean_pods
     if policy == "All":
@@ -72,7 +82,13 @@ def leftovers(job: Job, sight: Sight, record: Record, *, stop: bool) -> tuple[Ac
         for name, obj in sight.support.items()
         if not _leaving(obj) and (name.kind == AUTOSCALER.kind or name.name in useless)
     ]
+    others += groups(sight)
     return (*pods, *others, *_told("SuccessfulDeletePod", "Deleted", [each.ref.name for each in pods]))
+
+
+def groups(sight: Sight) -> list[Delete]:
+    """Return what removes that which kept a gang together: schedulers set room aside for groups whose pods are gone."""
+    return [remove(obj) for name, obj in sight.support.items() if name.kind == POD_GROUP.kind and not _leaving(obj)]
 
 
 def _names_without_evidence(job: Job, sight: Sight) -> set[str]:
@@ -102,15 +118,25 @@ def _leaving(obj: Object) -> bool:
     return "deletionTimestamp" in obj["metadata"]
 
 
-def _support(wanted: Mapping[Ref, Create], sight: Sight) -> Iterator[Action]:
+def _support(wanted: Mapping[Ref, Create], sight: Sight, *, waits: bool) -> Iterator[Action]:
     for name, make in wanted.items():
         if name in sight.strangers:
             continue
         there = sight.support.get(name)
         if there is None:
             yield make
-        elif not _leaving(there) and (patch := _changed(there, make.object)):
+        elif not _leaving(there) and _follows(name, waits=waits) and (patch := _changed(there, make.object)):
             yield Patch(name, patch)
+
+
+def _follows(name: Ref, *, waits: bool) -> bool:
+    """Say whether an object follows its job now: a group of a scheduler may not, or only while somebody waits.
+
+    That of the plugin matters for those who wait and need not follow each pod that ends. The native one cannot change.
+    """
+    return name.api_version != NATIVE_POD_GROUP.api_version and (
+        waits or name.api_version != PLUGIN_POD_GROUP.api_version
+    )
 
 
 _CONTENT = ("spec", "data", "stringData", "rules", "subjects")

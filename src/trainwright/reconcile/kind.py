@@ -11,13 +11,15 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from trainwright.api.common import Job
+from trainwright.api.faces import Face
 from trainwright.api.reader import Shape
 from trainwright.core import names
 from trainwright.core.actions import Decision
 from trainwright.core.errors import Problem
 from trainwright.core.objects import Object, Ref, at, controller_uid, moment, ref
-from trainwright.core.resources import POD_GROUP, Resource
+from trainwright.core.resources import Resource
 from trainwright.desired import Desired, Gang, Settings
+from trainwright.desired.gangs import STRATEGIES
 
 Place = tuple[str, int]
 """A role's name and an index."""
@@ -30,27 +32,6 @@ class Counts:
     active: int = 0
     succeeded: int = 0
     failed: int = 0
-
-
-Outcome = Literal["", "Succeeded", "Failed"]
-"""How a job has ended, in the same two words for every kind; nothing while it has not."""
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Where a job stands, in its kind's own words."""
-
-    phase: str
-    outcome: Outcome = ""
-    reason: str = ""
-    message: str = ""
-    late: bool = False
-    """It failed because its time was up."""
-
-    @property
-    def finished(self) -> bool:
-        """Say whether nothing more will happen."""
-        return self.outcome != ""
 
 
 @dataclass(frozen=True)
@@ -77,8 +58,6 @@ class Definition:
     """Where the scale subresource reads how many replicas there are."""
     selector_path: str
     """Where it reads which pods they are."""
-    short_names: tuple[str, ...] = ()
-    """By which `kubectl get` also finds the kind."""
     command: Shape | None = None
     """What an object of the kind's `commands` looks like, where there are any."""
 
@@ -87,7 +66,8 @@ class Definition:
 class Kind:
     """One job kind: everything the loop, admission and the commands need to know of it."""
 
-    resource: Resource
+    face: Face
+    """What its jobs say about themselves."""
     default: Callable[[Object], Object]
     check: Callable[[Object, Object | None], list[Problem]]
     read: Callable[[Object], Job]
@@ -100,32 +80,44 @@ class Kind:
     place: Callable[[Job, Object], Place | None]
     """Which replica a pod is; None for a pod that is none of the job's."""
     owns: tuple[Resource, ...]
-    """The kinds of objects a job of this kind may have, in the order in which they are made."""
+    """The kinds of objects a job of this kind may have, beside that which keeps gangs together."""
     definition: Definition
     hindered: Callable[[Job, Settings], Iterable[Problem]] = lambda job, settings: ()  # noqa: ARG005 - most are not
     """What a home with these settings cannot do for a job that is right in itself."""
-    also_served: tuple[str, ...] = ()
-    """Other versions of the API under which users write this kind; all are stored as the one of `resource`."""
     resizable: bool = True
     """Whether a job of this kind can be elastic: resized by the autoscaler while it runs."""
     expires: bool = True
     """Whether a job of this kind can ask to be removed some time after its end."""
-    commands: Resource | None = None
-    """Objects by which users tell a job of this kind what to do, each carried out once; None: there are none."""
+
+    @property
+    def resource(self) -> Resource:
+        """Return the kind as the API serves it."""
+        return self.face.resource
 
     @property
     def name(self) -> str:
         """Return the kind's name, "PyTorchJob"."""
-        return self.resource.kind
+        return self.face.name
 
     @property
     def api_versions(self) -> tuple[str, ...]:
         """Return every apiVersion under which users write this kind."""
-        return (self.resource.api_version, *(f"{self.resource.group}/{version}" for version in self.also_served))
+        return self.face.api_versions
+
+    @property
+    def also_served(self) -> tuple[str, ...]:
+        """Return the other versions of the API under which users write this kind."""
+        return self.face.also_served
+
+    @property
+    def commands(self) -> Resource | None:
+        """Return the objects by which users tell a job of this kind what to do, if there are any."""
+        return self.face.commands
 
     def owned(self, gang: Gang) -> tuple[Resource, ...]:
         """Return the kinds of objects a job may have where gangs are kept together so: not every cluster has all."""
-        return tuple(row for row in self.owns if row != POD_GROUP or gang == "volcano")
+        group = STRATEGIES[gang].resource
+        return (group, *self.owns) if group else self.owns
 
     @property
     def size_path(self) -> tuple[str, ...]:
@@ -141,9 +133,6 @@ class Life(Protocol):
 
     def refuse(self, job: Job, message: str, now: datetime) -> Object:
         """Return the status of a job that admission should not have let in, `message` saying why."""
-
-    def standing(self, status: Object) -> Standing:
-        """Read where a job stands from its status; an empty one is that of a new job."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from trainwright.api import mpi_job as api
 from trainwright.api.common import Job
+from trainwright.api.faces import outcome_of
 from trainwright.api.mpi_job import LAUNCHER, WORKER
 from trainwright.core.actions import Action, Decision, Delete, Emit, Patch
 from trainwright.core.errors import Problem
@@ -21,10 +22,10 @@ from trainwright.desired import mpi_job as objects
 from trainwright.frameworks import mpirun
 from trainwright.reconcile import diff, mpirun_words, policies, verdicts
 from trainwright.reconcile import record as records
-from trainwright.reconcile.kind import Counts, Kind, Pod, Sight, Standing
+from trainwright.reconcile.kind import Counts, Kind, Pod, Sight
 from trainwright.reconcile.policies import Judgement
 from trainwright.reconcile.record import Cause, Record
-from trainwright.reconcile.status import Account, State, finished, kubeflow, standing, suspended
+from trainwright.reconcile.status import Account, State, kubeflow, suspended
 from trainwright.reconcile.verdicts import Culprit
 
 WORKER_LIMIT = 6
@@ -40,24 +41,20 @@ class Launched:
         before: Object = job.object.get("status") or {}
         record = records.read(before)
         job = api.read(job.object, settings.per_node)
-        if finished(before):
+        if outcome_of(before):
             return _after_the_end(job, before, sight, now)
         sizing = api.sizing_of(job, settings.per_node)
         if isinstance(sizing, Problem):
             return _end(
                 kind, job, "Failed", f"{kind.name} {job.name} is not valid: {sizing}", "Invalid", record, sight, now
             )
-        if job.run_policy.suspend:
+        if job.run_policy.suspend and not policies.cancelled(job):
             return _suspend(kind, job, before, record, sight, now)
         return _Look(kind, job, sight, settings, now, record, resumed=suspended(before)).decide(sizing.words)
 
     def refuse(self, job: Job, message: str, now: datetime) -> Object:
         """Return the status of a job that fails because it is not valid."""
         return kubeflow(job, Account(Record(cause="Invalid"), {}, "Failed", message), now)
-
-    def standing(self, status: Object) -> Standing:
-        """Read where a job stands from its conditions."""
-        return standing(status)
 
 
 @dataclass(frozen=True)
@@ -77,6 +74,8 @@ class _Look:
         known = self.record.role(LAUNCHER).seen.get(0)
         if launcher is not None and (outcome := _outcome(launcher)):
             return self._ended(launcher, outcome)
+        if said := policies.cancelled(self.job):
+            return self._end("Failed", said, "Cancelled", launcher)
         if known and (launcher is None or launcher["metadata"].get("uid") != known):
             said = f"its launcher {objects.launcher_name(self.job)} was deleted; a job is not started a second time"
             return self._end(
@@ -243,8 +242,9 @@ def _end(
 
 
 def _after_the_end(job: Job, status: Object, sight: Sight, now: datetime) -> Decision:
-    """Let the workers go as the job asks for; the launcher stays, for its logs."""
-    actions: list[Action] = [*_release(job, sight)]
+    """Let the workers go as the job asks for; the launcher stays for its logs, unless the job was cancelled."""
+    stop = records.read(status).cause == "Cancelled"
+    actions: list[Action] = [*_release(job, sight, stop=stop), *(_halted(sight) if stop else ()), *diff.groups(sight)]
     if job.run_policy.ttl_seconds is None:
         return Decision(status, tuple(actions))
     ended = moment(status.get("completionTime")) or now
@@ -254,15 +254,22 @@ def _after_the_end(job: Job, status: Object, sight: Sight, now: datetime) -> Dec
     return Decision(status, tuple(actions), expiry)
 
 
-def _release(job: Job, sight: Sight) -> list[Action]:
+def _release(job: Job, sight: Sight, *, stop: bool) -> list[Action]:
+    """Let the workers go; where the job was cut short (`stop`) none goes on whatever the policy says."""
     sets = [obj for name, obj in sight.support.items() if name.kind == STATEFUL_SET.kind]
     scaled: list[Action] = [
         Patch(ref(obj), {"spec": {"replicas": 0}}) for obj in sets if at(obj, ("spec", "replicas")) != 0
     ]
-    if sets or job.run_policy.clean_pods == "None":
+    if sets or (job.run_policy.clean_pods == "None" and not stop):
         return scaled
     everyone = job.run_policy.clean_pods == "All"
     return [*diff.delete_pods(pod for pod in sight.pods if pod.role == WORKER and (everyone or not pod.ended))]
+
+
+def _halted(sight: Sight) -> list[Delete]:
+    """Return what ends the launcher."""
+    launchers = [obj for name, obj in sight.support.items() if name.kind == BATCH_JOB.kind]
+    return [diff.remove(obj) for obj in launchers if "deletionTimestamp" not in obj["metadata"]]
 
 
 def _suspend(kind: Kind, job: Job, before: Object, record: Record, sight: Sight, now: datetime) -> Decision:
@@ -273,9 +280,7 @@ def _suspend(kind: Kind, job: Job, before: Object, record: Record, sight: Sight,
         news = (Emit(f"{kind.name}Suspended", f"{kind.name} {job.name} is suspended."),)
     status = _status(job, Account(record, {role.name: Counts() for role in job.roles}, "Suspended"), now)
     going = diff.delete_pods(pod for pod in sight.pods if pod.role == WORKER)
-    launchers = [obj for name, obj in sight.support.items() if name.kind == BATCH_JOB.kind]
-    gone = [diff.remove(obj) for obj in launchers if "deletionTimestamp" not in obj["metadata"]]
-    return Decision(status, (*going, *gone, *news))
+    return Decision(status, (*going, *_halted(sight), *diff.groups(sight), *news))
 
 
 def _launcher(job: Job, sight: Sight) -> Object | None:

@@ -21,18 +21,12 @@ from trainwright.desired import Desired, Settings
 from trainwright.reconcile import diff, facts, launch, verdicts
 from trainwright.reconcile import record as records
 from trainwright.reconcile.facts import Found
-from trainwright.reconcile.kind import Kind, Outcome, Pod, Sight, Standing
+from trainwright.reconcile.kind import Kind, Pod, Sight
 from trainwright.reconcile.record import Record, Timer
 from trainwright.reconcile.transitions import ALIVE, FINISHED, STOPPING, TARGETED, Effect, Phase, effect
 from trainwright.reconcile.volcano_status import Move, Tally, phase_of, tally, volcano
 
 _COMMAND = "CommandIssued"
-_OUTCOMES: dict[Phase, Outcome] = {
-    "Completed": "Succeeded",
-    "Failed": "Failed",
-    "Terminated": "Failed",
-    "Aborted": "Failed",
-}
 
 
 @dataclass(frozen=True)
@@ -72,10 +66,11 @@ class Phases:
 
         counts = tally(job, turn.record, sight.pods)
         roles = launch.startable(job, turn.record, sight.pods)
-        staged = launch.staged(job, roles, turn.record, sight.pods)
+        staged = launch.staged(job, settings, roles, turn.record, sight.pods)
         desired = kind.build(staged, settings, turn.record.version)
         status = volcano(job, turn.record, counts, turn.move, turn.retries, desired.support, now)
-        actions = _actions(job, turn, launch.launched(desired, roles, sight), sight)
+        wanted = launch.joining(launch.launched(desired, roles, sight), job, settings, turn.record, sight.pods)
+        actions = _actions(job, turn, wanted, sight)
         news = (*_answered(sight, turn.record, command), *_told(phase, turn.move))
         expiry = _expiry(job, status)
         if expiry and now >= expiry:
@@ -87,12 +82,6 @@ class Phases:
         """Return the status of a job that fails because it is not valid."""
         record = Record(cause="Invalid")
         return volcano(job, record, Tally({}), Move("Failed", "Invalid", message), 0, (), now)
-
-    def standing(self, status: Object) -> Standing:
-        """Read where a job stands from its state."""
-        phase = phase_of(status)
-        state = status.get("state") or {}
-        return Standing(phase, _OUTCOMES.get(phase, ""), state.get("reason", ""), state.get("message", ""))
 
 
 # Commands

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from trainwright.api.common import Job, Role
+from trainwright.core.names import CANCEL_ANNOTATION
+from trainwright.core.objects import at
 from trainwright.reconcile.kind import Place, Pod
 from trainwright.reconcile.record import Record, RoleRecord
 
@@ -86,6 +88,12 @@ def limit_reached(job: Job, record: Record) -> bool:
         return False
     counted = sum(record.role(role.name).restarts for role in job.roles if role.restart_policy != "Never")
     return counted >= max(limit, 1)
+
+
+def cancelled(job: Job) -> str:
+    """Return in a sentence that somebody wants the job to end, and who; nothing if nobody does."""
+    who = at(job.object, ("metadata", "annotations", CANCEL_ANNOTATION))
+    return f"{job.resource.kind} {job.name} was cancelled by {who}." if who else ""
 
 
 def new_restarts(pod: Pod, counted: int) -> int:

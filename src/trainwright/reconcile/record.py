@@ -30,7 +30,7 @@ from typing import Any, Literal
 
 from trainwright.core.objects import Object, moment, timestamp
 
-Cause = Literal["", "Failure", "BackoffLimit", "Deadline", "Invalid"]
+Cause = Literal["", "Failure", "BackoffLimit", "Deadline", "Cancelled", "Invalid"]
 
 
 @dataclass(frozen=True)

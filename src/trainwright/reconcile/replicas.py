@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from trainwright.api.common import Job, Role
+from trainwright.api.faces import outcome_of
 from trainwright.core.actions import Action, Decision, Delete, Emit
 from trainwright.core.objects import Object, moment, ref
 from trainwright.desired import Settings
-from trainwright.reconcile import diff, policies, verdicts
+from trainwright.reconcile import diff, launch, policies, verdicts
 from trainwright.reconcile import record as records
-from trainwright.reconcile.kind import Counts, Kind, Sight, Standing
+from trainwright.reconcile.kind import Counts, Kind, Sight
 from trainwright.reconcile.policies import Judgement
 from trainwright.reconcile.record import Cause, Record
-from trainwright.reconcile.status import Account, State, count, finished, kubeflow, standing, suspended
+from trainwright.reconcile.status import Account, State, count, kubeflow, suspended
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ class Replicas:
         """Say what to do next for a job."""
         before: Object = job.object.get("status") or {}
         record = records.read(before)
-        if finished(before):
+        if outcome_of(before):
             return _after_the_end(job, before, record, sight, now)
-        if job.run_policy.suspend:
+        if job.run_policy.suspend and not policies.cancelled(job):
             return _suspend(kind, job, before, record, sight, now)
 
         judged = policies.judge(job, record, sight.pods, now)
@@ -56,17 +57,17 @@ class Replicas:
 
         state, message = _state(kind, job, self._lead(job), judged, counts)
         status = kubeflow(job, Account(judged.record, counts, state, message, resumed), now)
-        actions = diff.difference(job, kind.build(job, settings, judged.record.version), sight, judged.record)
+        everyone = frozenset(role.name for role in job.roles)
+        staged = launch.staged(job, settings, everyone, judged.record, sight.pods)
+        desired = launch.launched(kind.build(staged, settings, judged.record.version), everyone, sight)
+        desired = launch.joining(desired, job, settings, judged.record, sight.pods)
+        actions = diff.difference(job, desired, sight, judged.record)
         news = (*_resumed(job, resumed), *_restarting(job, state, message))
         return Decision(status, (*actions, *news), _earliest(judged.look_again, deadline))
 
     def refuse(self, job: Job, message: str, now: datetime) -> Object:
         """Return the status of a job that fails because it is not valid."""
         return kubeflow(job, Account(Record(cause="Invalid"), {}, "Failed", message), now)
-
-    def standing(self, status: Object) -> Standing:
-        """Read where a job stands from its conditions."""
-        return standing(status)
 
     def _lead(self, job: Job) -> Role | None:
         return next((role for name in self.lead if (role := job.role(name)) is not None), None)
@@ -83,6 +84,8 @@ class Replicas:
         """Return how the job ends, if it does: success comes before any failure seen in the same look."""
         if self.verdict(job, counts):
             return _End("Succeeded", f"{kind.name} {job.name} is successfully completed.")
+        if said := policies.cancelled(job):
+            return _End("Failed", said, "Cancelled")
         if pod := judged.final:
             role = job.role(pod.role)
             if role is not None and role.restart_policy == "ExitCode":
@@ -101,7 +104,7 @@ class Replicas:
 
 def _after_the_end(job: Job, before: Object, record: Record, sight: Sight, now: datetime) -> Decision:
     """Clean up, and remove the job itself when its time has come. The status stays as it was at the end."""
-    actions = diff.leftovers(job, sight, record, stop=record.cause in ("BackoffLimit", "Deadline"))
+    actions = diff.leftovers(job, sight, record, stop=record.cause in ("BackoffLimit", "Deadline", "Cancelled"))
     expiry = _expiry(job, before)
     if expiry and now >= expiry:
         return Decision(before, (*actions, Delete(ref(job.object), job.uid)))
@@ -132,7 +135,7 @@ def _finish(
     record = replace(judged.record, retired=judged.record.retired - {pod.uid for pod in judged.replaced})
     blamed = verdicts.culprit(job, (pod.object for pod in sight.pods)) if end.state == "Failed" else None
     message = end.message
-    if blamed and end.cause != "Deadline":
+    if blamed and end.cause not in ("Deadline", "Cancelled"):
         record = replace(record, culprit=blamed.as_json())
         message = f"{message} {blamed}."
     record = replace(record, cause=end.cause)

@@ -13,21 +13,20 @@ from datetime import datetime
 
 from trainwright.api import training_job as api
 from trainwright.api.common import Job, RestartPolicy
+from trainwright.api.faces import Outcome
 from trainwright.api.training_template import MASTER, PSERVER, TRAINER
 from trainwright.core.actions import Action, Decision, Emit
 from trainwright.core.objects import Object
 from trainwright.desired import Desired, Settings
 from trainwright.reconcile import diff, launch, policies, training_status, verdicts
 from trainwright.reconcile import record as records
-from trainwright.reconcile.kind import Kind, Outcome, Pod, Sight, Standing
+from trainwright.reconcile.kind import Kind, Pod, Sight
 from trainwright.reconcile.policies import Judgement
 from trainwright.reconcile.record import Cause, Record
 from trainwright.reconcile.training_status import Account, Tally
 
 LIMIT = 6
 """So often master and servers may restart; and trainers of a fault-tolerant job may fail, beside once each of them."""
-_OUTCOMES: dict[str, Outcome] = {"succeeded": "Succeeded", "failed": "Failed"}
-_PHASES = {"": "Pending", "creating": "Creating", "running": "Running"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Stages:
     def step(self, kind: Kind, job: Job, sight: Sight, settings: Settings, now: datetime) -> Decision:
         """Say what to do next for a job."""
         before: Object = job.object.get("status") or {}
-        if before.get("phase") in _OUTCOMES:
+        if kind.face.standing(before).finished:
             return Decision(before, _release(sight))
         fault_tolerant = bool(job.requests[0].options["fault_tolerant"])
         return _Look(kind, job, sight, settings, now, fault_tolerant).decide(records.read(before))
@@ -54,12 +53,6 @@ class Stages:
     def refuse(self, job: Job, message: str, now: datetime) -> Object:
         """Return the status of a job that fails because it is not valid."""
         return training_status.write(job, Account("failed", message, Record(cause="Invalid"), {}), now)
-
-    def standing(self, status: Object) -> Standing:
-        """Read where a job stands from its phase."""
-        phase, reason = status.get("phase") or "", status.get("reason") or ""
-        outcome = _OUTCOMES.get(phase, "")
-        return Standing(outcome or _PHASES.get(phase, phase), outcome, message=reason)
 
 
 @dataclass(frozen=True)
@@ -82,9 +75,10 @@ class _Look:
         ready = launch.startable(self.job, record, self.sight.pods)
         phase, reason = self._phase(tallies)
         status = training_status.write(self.job, Account(phase, reason, record, tallies), self.now)
-        job = launch.staged(self.job, ready, record, self.sight.pods)
+        job = launch.staged(self.job, self.settings, ready, record, self.sight.pods)
         desired = self.kind.build(job, self.settings, record.version)
-        wanted = self._startable(launch.launched(desired, ready, self.sight), record)
+        launched = launch.launched(desired, ready, self.sight)
+        wanted = self._startable(launch.joining(launched, self.job, self.settings, record, self.sight.pods), record)
         actions = diff.difference(self.job, wanted, self.sight, record)
         return Decision(status, (*actions, *self._news(phase, judged)), judged.look_again)
 
@@ -123,6 +117,8 @@ class _Look:
         end = self._tolerant_ending(judged, trainers) if self.fault_tolerant else self._plain_ending(judged)
         if end is not None:
             return end
+        if said := policies.cancelled(self.job):
+            return _End("Failed", said, "Cancelled")
         restarts = sum(judged.record.role(role).restarts for role in (MASTER, PSERVER))
         if restarts > LIMIT:
             return _End("Failed", f"master and parameter servers have restarted {restarts} times.", "BackoffLimit")
@@ -152,7 +148,7 @@ class _Look:
         # Nothing is made again any more, so a pod whose failure was the last one stays to be looked into.
         record = replace(judged.record, retired=judged.record.retired - {pod.uid for pod in judged.replaced})
         reason = end.reason
-        if end.outcome == "Failed":
+        if end.outcome == "Failed" and end.cause != "Cancelled":
             blamed = verdicts.culprit(self.job, (pod.object for pod in self.sight.pods))
             record = replace(record, culprit=blamed.as_json() if blamed else None)
             reason = f"{reason} {blamed}." if blamed else reason

@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import Literal
 
 from trainwright.api.common import Job
+from trainwright.api.faces import conditions, outcome_of
 from trainwright.core import names
 from trainwright.core.objects import Object, timestamp
 from trainwright.reconcile import record as records
-from trainwright.reconcile.kind import Counts, Outcome, Pod, Standing
+from trainwright.reconcile.kind import Counts, Pod
 from trainwright.reconcile.record import Record
 
 State = Literal["", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
@@ -32,33 +33,9 @@ class Account:
     resumed: bool = False
 
 
-def finished(status: Mapping[str, object] | None) -> Outcome:
-    """Return Succeeded or Failed if a job has ended so, else nothing."""
-    for condition in _conditions(status):
-        if condition["type"] in ("Succeeded", "Failed") and condition["status"] == "True":
-            return "Failed" if condition["type"] == "Failed" else "Succeeded"
-    return ""
-
-
-_TELLING = ("Failed", "Succeeded", "Suspended", "Restarting", "Running", "Created")
-"""Condition types from the most telling to the least; the first that holds is the phase."""
-
-
-def standing(status: Object) -> Standing:
-    """Return where a job stands, by its conditions."""
-    holding = {each["type"]: each for each in _conditions(status) if each.get("status") == "True"}
-    for name in _TELLING:
-        if name in holding:
-            late = name == "Failed" and records.read(status).cause == "Deadline"
-            return Standing(
-                name, finished(status), holding[name].get("reason", ""), holding[name].get("message", ""), late
-            )
-    return Standing("Pending")
-
-
 def suspended(status: Mapping[str, object] | None) -> bool:
     """Say whether the status says that the job is suspended."""
-    return any(each["type"] == "Suspended" and each["status"] == "True" for each in _conditions(status))
+    return any(each["type"] == "Suspended" and each["status"] == "True" for each in conditions(status))
 
 
 def count(job: Job, record: Record, pods: Iterable[Pod]) -> dict[str, Counts]:
@@ -136,11 +113,6 @@ def selector(job: Job, label: str) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
-def _conditions(status: Mapping[str, object] | None) -> list[Object]:
-    conditions = (status or {}).get("conditions")
-    return conditions if isinstance(conditions, list) else []
-
-
 class _Conditions:
     """The list of conditions while a status is written."""
 
@@ -150,7 +122,7 @@ class _Conditions:
 
     def put(self, type_: str, reason: str, message: str, *, status: str = "True", without: str = "") -> None:
         """Set a condition, at the end of the list unless it says the same already."""
-        if finished({"conditions": self.items}) == "Failed":
+        if outcome_of({"conditions": self.items}) == "Failed":
             return
         old = next((each for each in self.items if each["type"] == type_), None)
         if old and (old["status"], old.get("reason")) == (status, reason):

@@ -1,85 +1,164 @@
-"""Binds waiting pods to nodes, gangs whole or not at all. What fits is decided in `placement`; this only acts."""
+"""Binds waiting pods to nodes, gangs whole or not at all, in the order of the queue. `placement/queue.py` decides it.
+
+Why a pod waits stands in its PodScheduled condition: a reason for programs (`GangIncomplete`, `Queued`,
+`QuotaExceeded`, `Unschedulable`) and a sentence, with the place in the queue, for people. Places change whenever
+somebody starts, so sentences are written in rounds, with a pause after each that grows with the number of pods that
+wait.
+"""
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from itertools import count
 
 from trainwright.cluster.base import Change, Cluster
 from trainwright.cluster.informer import Informer
 from trainwright.core.errors import ClusterError, Conflict, Invalid, NotFound
-from trainwright.core.objects import Object
-from trainwright.core.resources import NODE, POD
-from trainwright.placement.gangs import schedule
+from trainwright.core.objects import Object, at
+from trainwright.core.resources import NODE, POD, RESOURCE_QUOTA, Resource, resource_of
+from trainwright.placement import quotas
+from trainwright.placement.gangs import Gang, GangKey, gather
+from trainwright.placement.queue import Arrival, Pass, Scene, Wait, schedule
+from trainwright.workloads.ledger import Ledger
+from trainwright.workloads.quotas import QuotaKeeper
+
+PACE_SECONDS = 0.02
+"""So long after a look nobody looks again: what happens meanwhile is seen together."""
+HESITATE_SECONDS = 0.2
+"""So long it takes until it is told why pods wait: most do not wait any more by then."""
+TELL_AGAIN_SECONDS = 1.0
+TELLINGS_PER_SECOND = 100
+RETRY_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """Looks at all pods and nodes whenever one of them changes."""
+    """Goes through the queue whenever a pod, a node or a quota has changed."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, resources: Iterable[Resource] = ()) -> None:
+        """Make a scheduler. `resources` are the kinds that may own pods: pods come when their job came."""
         self._cluster = cluster
+        self._resources = tuple(resources)
+        self._ledger = Ledger()
         self._pods = Informer(cluster, POD)
         self._nodes = Informer(cluster, NODE)
+        self._quotas = Informer(cluster, RESOURCE_QUOTA)
+        self._keeper = QuotaKeeper(cluster, self._resources, self._quotas, self._ledger.holding)
         self._changed = asyncio.Event()
-        self._bound: dict[str, str] = {}
-        """Pods bound by us whose binding the cache does not show yet, by uid: they count as bound."""
+        self._arrivals: dict[GangKey, Arrival] = {}
+        self._numbers = count()
+        self._tell_at: float | None = None
+        self._silent_until = 0.0
 
     async def run(self) -> None:
         """Keep binding until cancelled."""
-        self._pods.subscribe(self._notice)
-        self._nodes.subscribe(self._notice)
+        self._pods.subscribe(self._when(self._ledger.pod_changed))
+        self._nodes.subscribe(self._when(self._ledger.node_changed))
+        self._quotas.subscribe(self._when(lambda change: True))  # noqa: ARG005 - quotas are few
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._pods.run())
-            tasks.create_task(self._nodes.run())
-            await self._pods.synced.wait()
-            await self._nodes.synced.wait()
+            for informer in (self._pods, self._nodes, self._quotas):
+                tasks.create_task(informer.run())
+                await informer.synced.wait()
+            tasks.create_task(self._keeper.run())
+            wait: float | None = 0.0
             while True:
-                self._changed.clear()
-                try:
-                    await self._pass()
-                except ClusterError as error:
-                    log.warning("scheduling failed and is tried again: %s", error)
-                    self._changed.set()
-                    await asyncio.sleep(1)
+                await self._until_changed(wait)
+                wait = await self._look()
+                await asyncio.sleep(PACE_SECONDS)
+
+    def _when(self, note: Callable[[Change], bool]) -> Callable[[Change], None]:
+        def changed(change: Change) -> None:
+            if note(change):
+                self._changed.set()
+                self._keeper.look_again()
+
+        return changed
+
+    async def _until_changed(self, seconds: float | None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
                 await self._changed.wait()
+        self._changed.clear()
 
-    def _notice(self, change: Change) -> None:
-        meta = change.object["metadata"]
-        if change.type == "DELETED" or change.object.get("spec", {}).get("nodeName"):
-            self._bound.pop(meta.get("uid", ""), None)
-        self._changed.set()
-
-    async def _pass(self) -> None:
-        pods = [self._as_bound(pod) for pod in self._pods.items()]
-        by_uid = {pod["metadata"]["uid"]: pod for pod in pods}
-        decided = schedule(self._nodes.items(), pods)
-        for uid, node in decided.bindings.items():
-            await self._bind(by_uid[uid], node)
-        for uid, sentence in decided.waits.items():
-            await self._explain(by_uid[uid], sentence)
-
-    def _as_bound(self, pod: Object) -> Object:
-        node = self._bound.get(pod["metadata"]["uid"])
-        return {**pod, "spec": {**pod["spec"], "nodeName": node}} if node else pod
-
-    async def _bind(self, pod: Object, node: str) -> None:
-        meta = pod["metadata"]
-        patch = {"metadata": {"uid": meta["uid"]}, "spec": {"nodeName": node}}
-        self._bound[meta["uid"]] = node
+    async def _look(self) -> float | None:
+        """Go through the queue once; return after how many seconds to do so again even if nothing changes."""
         try:
-            await self._cluster.patch(POD, meta["namespace"], meta["name"], patch)
-        except (NotFound, Conflict, Invalid):  # gone, or another pod of that name by now: the cache will tell
-            self._bound.pop(meta["uid"], None)
+            decided = await self._decide()
+            for uid, node in decided.bindings.items():
+                await self._bind(uid, node)
+            return await self._tell(decided.waits)
+        except ClusterError as error:
+            log.warning("scheduling failed and is tried again: %s", error)
+            return RETRY_SECONDS
 
-    async def _explain(self, pod: Object, sentence: str) -> None:
-        """Write why a pod waits where kubectl and people look for it."""
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": sentence}
-        conditions = (pod.get("status") or {}).get("conditions") or []
-        if any(_same(each, condition) for each in conditions):
+    async def _decide(self) -> Pass:
+        members = {each.uid: each for each in self._ledger.members()}
+        gangs = gather(members.values(), lambda each: each.homeless and not each.gates)
+        self._arrivals = {gang.key: self._arrivals.get(gang.key) or await self._arrival(gang) for gang in gangs}
+        if not gangs:
+            return Pass()
+        allowed = [quotas.read(each) for each in self._quotas.items()]
+        return schedule(
+            Scene(self._ledger.offered(), tuple(self._ledger.holding()), gangs, self._arrivals, tuple(allowed))
+        )
+
+    # When a gang came
+
+    async def _arrival(self, gang: Gang) -> Arrival:
+        """Return when the job of a gang was made: pods that are made again do not go to the end of the queue."""
+        first = gang.waiting[0]
+        pod = self._pods.get(gang.key[0], first.name)
+        made = await self._made(pod) if pod else ""
+        return made or first.arrival[0], next(self._numbers)
+
+    async def _made(self, obj: Object) -> str:
+        meta = obj["metadata"]
+        for owner in meta.get("ownerReferences") or ():
+            if owner.get("controller"):
+                with suppress(NotFound, KeyError):
+                    resource = resource_of(owner, self._resources)
+                    return await self._made(await self._cluster.get(resource, meta["namespace"], owner["name"]))
+        return str(meta.get("creationTimestamp", ""))
+
+    # What is done
+
+    async def _bind(self, uid: str, node: str) -> None:
+        pod = self._ledger.pod(uid)
+        if pod is None:
             return
-        others = [each for each in conditions if each["type"] != "PodScheduled"]
+        self._ledger.bound(uid, node)
+        try:
+            patch = {"metadata": {"uid": uid}, "spec": {"nodeName": node}}
+            await self._cluster.patch(POD, pod.gang[0], pod.name, patch)
+        except (NotFound, Conflict, Invalid):  # gone, or another pod of that name by now: the cache will tell
+            self._ledger.bound(uid, "")
+
+    async def _tell(self, waits: Mapping[str, Wait]) -> float | None:
+        """Write why pods wait where kubectl and people look for it; return after how many seconds there is more."""
+        now = asyncio.get_running_loop().time()
+        news = [(pod, wait) for uid, wait in waits.items() if (pod := self._cached(uid)) and not _says(pod, wait)]
+        if not news:
+            self._tell_at = None
+            return None
+        if self._tell_at is None:
+            self._tell_at = max(now + HESITATE_SECONDS, self._silent_until)
+        if now < self._tell_at:
+            return self._tell_at - now
+        for pod, wait in news:
+            await self._explain(pod, wait)
+        self._tell_at = None
+        self._silent_until = now + max(TELL_AGAIN_SECONDS, len(news) / TELLINGS_PER_SECOND)
+        return None
+
+    def _cached(self, uid: str) -> Object | None:
+        pod = self._ledger.pod(uid)
+        return self._pods.get(pod.gang[0], pod.name) if pod else None
+
+    async def _explain(self, pod: Object, wait: Wait) -> None:
+        others = [each for each in at(pod, ("status", "conditions")) or () if each["type"] != "PodScheduled"]
+        condition = {"type": "PodScheduled", "status": "False", "reason": wait.reason, "message": wait.sentence}
         meta = pod["metadata"]
         patch = {"metadata": {"uid": meta["uid"]}, "status": {"phase": "Pending", "conditions": [*others, condition]}}
         try:
@@ -88,9 +167,7 @@ class Scheduler:
             log.debug("a waiting pod changed under the scheduler: %s", meta["name"])
 
 
-def _same(left: dict[str, Any], right: dict[str, Any]) -> bool:
-    return _picked(left, right) == right
-
-
-def _picked(source: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return {name: source.get(name) for name in names}
+def _says(pod: Object, wait: Wait) -> bool:
+    """Say whether a pod says already why it waits."""
+    said = [each for each in at(pod, ("status", "conditions")) or () if each["type"] == "PodScheduled"]
+    return any((each.get("reason"), each.get("message")) == (wait.reason, wait.sentence) for each in said)

@@ -11,6 +11,7 @@ from tests.cluster.kubernetes.serving import QUICK, answers, certificates, pem, 
 
 from trainwright.cluster.kubernetes import Access, Material, Rest, Server, Unreachable, User
 from trainwright.cluster.kubernetes.connect import proxy_from
+from trainwright.cluster.unix import reachable
 
 
 def ca() -> Material:
@@ -66,6 +67,36 @@ class TestTls:
             url = serving.url
         with pytest.raises(Unreachable, match=r"GET /version: cannot connect to 127\.0\.0\.1:\d+"):
             await ask(Server(url))
+
+
+class TestUnixSockets:
+    @pytest.mark.parametrize("folder", ["near", "f" * 120], ids=["a short path", "one longer than a socket may have"])
+    async def test_a_server_on_this_machine(self, folder, tmp_path):
+        heads = []
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+            writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"yes"')
+            await writer.drain()
+            writer.close()
+
+        path = tmp_path / folder / "api.sock"
+        path.parent.mkdir()
+        with reachable(str(path)) as short:
+            server = await asyncio.start_unix_server(answer, short)
+        async with server:
+            assert await ask(Server(f"unix://{path}")) == "yes"
+
+        assert heads[0].startswith("GET /version HTTP/1.1\r\nHost: localhost\r\n")
+
+    async def test_nobody_there(self, tmp_path):
+        with pytest.raises(Unreachable, match=rf"GET /version: cannot connect to {tmp_path}/api\.sock: No such file"):
+            await ask(Server(f"unix://{tmp_path}/api.sock"))
+
+    def test_no_proxy_is_asked(self):
+        assert (
+            proxy_from(Server("unix:///run/api.sock"), {"UNIX_PROXY": "http://p:1", "HTTPS_PROXY": "http://p:1"}) == ""
+        )
 
 
 @dataclass

@@ -180,6 +180,10 @@ class TestUser:
             {"cluster": {"server": "host:6443"}},
             r"cluster 'main': server: found 'host:6443', expected https://HOST:PORT",
         ),
+        (
+            {"cluster": {"server": "unix:api.sock"}},
+            r"found 'unix:api.sock', expected https://HOST:PORT or unix:///PATH",
+        ),
         ({"cluster": {"server": "https://x", "certificate-authority-data": "?"}}, "authority-data is not base64"),
         (
             {"cluster": {"server": "https://x", "certificate-authority": "f", "insecure-skip-tls-verify": True}},

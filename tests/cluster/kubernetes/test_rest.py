@@ -17,7 +17,7 @@ from tests.cluster.kubernetes.serving import (
     rest_to,
 )
 
-from trainwright.cluster.kubernetes import OutcomeUnknown, Patience, Refused, Unauthorized, Unreachable, User
+from trainwright.cluster.kubernetes import OutcomeUnknown, Patience, Refused, Unreachable, User
 from trainwright.cluster.kubernetes.errors import refusal, status_error
 from trainwright.cluster.kubernetes.rest import segment
 from trainwright.cluster.queue import Backoff
@@ -30,6 +30,7 @@ from trainwright.core.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    Unauthorized,
 )
 from trainwright.core.resources import CONFIG_MAP
 

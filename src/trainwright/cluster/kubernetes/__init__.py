@@ -10,7 +10,7 @@ Errors are those of `core.errors`, and the few of `errors` for what only a netwo
 """
 
 from trainwright.cluster.kubernetes.client import FIELD_MANAGER, KubernetesCluster, collection, path_of
-from trainwright.cluster.kubernetes.errors import OutcomeUnknown, Refused, Unauthorized, Unreachable
+from trainwright.cluster.kubernetes.errors import OutcomeUnknown, Refused, Unreachable
 from trainwright.cluster.kubernetes.kubeconfig import Access, Material, Server, User, load
 from trainwright.cluster.kubernetes.rest import APPLY_PATCH, JSON, MERGE_PATCH, Rest
 from trainwright.cluster.kubernetes.retry import Patience
@@ -30,7 +30,6 @@ __all__ = [
     "Refused",
     "Rest",
     "Server",
-    "Unauthorized",
     "Unreachable",
     "User",
     "collection",

@@ -96,7 +96,7 @@ class Auth:
     async def context(self) -> ssl.SSLContext | None:
         """Return how to encrypt a new connection, None for plain HTTP. Another object means other certificates."""
         server = self._access.server
-        if server.parts.scheme == "http":
+        if server.parts.scheme != "https":
             return None
         credential = await self.credential()
         ca = server.ca.read() if server.ca else b""

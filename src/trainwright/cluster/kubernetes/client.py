@@ -15,7 +15,7 @@ from trainwright.cluster.kubernetes.retry import Patience
 from trainwright.cluster.kubernetes.streams import PodSession, connect
 from trainwright.cluster.kubernetes.watch import Watching
 from trainwright.cluster.queue import Backoff
-from trainwright.core.errors import BadRequest, Expired
+from trainwright.core.errors import BadRequest, Expired, NotFound
 from trainwright.core.objects import Object, timestamp
 from trainwright.core.resources import POD, SERVICE_ACCOUNT, Resource
 
@@ -91,6 +91,14 @@ class KubernetesCluster:
         except Expired:
             # The version of the first page was dropped while we read: all at once cannot tear.
             return await self._pages(resource, path, query, 0)
+
+    async def serves(self, resource: Resource) -> bool:
+        """Say whether the API server knows a kind, in that version; anybody who is known to it may ask."""
+        try:
+            found = await self.rest.request("GET", f"/{'apis' if resource.group else 'api'}/{resource.api_version}")
+        except NotFound:
+            return False
+        return any(each.get("name") == resource.plural for each in found.get("resources") or ())
 
     def watch(
         self, resource: Resource, namespace: str = "", *, since: str, labels: str = "", fields: str = ""

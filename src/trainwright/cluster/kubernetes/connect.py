@@ -1,4 +1,4 @@
-"""A connection to the API server: TCP, a proxy's tunnel if one is set, and TLS."""
+"""A connection to the API server: TCP, a proxy's tunnel if one is set, and TLS; or a socket of this machine."""
 
 import asyncio
 import base64
@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from trainwright.cluster.kubernetes.auth import Auth
 from trainwright.cluster.kubernetes.connection import Broken, Connection
 from trainwright.cluster.kubernetes.kubeconfig import Server
+from trainwright.cluster.unix import reachable
 from trainwright.core.errors import HomeError
 
 _PORTS = {"http": 80, "https": 443}
@@ -37,20 +38,31 @@ class Connector:
         where = self._server.parts
         try:
             async with asyncio.timeout(self._timeout):
-                connection = await (self._through(context) if self._proxy.hostname else self._direct(where, context))
+                connection = await self._connected(where, context)
         except TimeoutError:
-            raise Broken(f"{_place(where)} did not let us connect within {self._timeout:g} s", sent=False) from None
+            raise Broken(f"{self._name} did not let us connect within {self._timeout:g} s", sent=False) from None
         except ssl.SSLCertVerificationError as error:
             raise Untrusted(
-                f"the certificate of {_place(where)} is not to be trusted: {error.verify_message}; "
+                f"the certificate of {self._name} is not to be trusted: {error.verify_message}; "
                 "check certificate-authority and tls-server-name in the kubeconfig"
             ) from error
         except Broken:
             raise
         except OSError as error:
-            raise Broken(f"cannot connect to {_place(where)}: {error.strerror or error}", sent=False) from error
+            raise Broken(f"cannot connect to {self._name}: {error.strerror or error}", sent=False) from error
         self.made += 1
         return connection
+
+    @property
+    def _name(self) -> str:
+        return self._server.socket or _place(self._server.parts)
+
+    async def _connected(self, where: SplitResult, context: ssl.SSLContext | None) -> Connection:
+        if self._server.socket:
+            with reachable(self._server.socket) as path:
+                _, connection = await asyncio.get_running_loop().create_unix_connection(Connection, path)
+            return connection
+        return await (self._through(context) if self._proxy.hostname else self._direct(where, context))
 
     async def _direct(self, where: SplitResult, context: ssl.SSLContext | None) -> Connection:
         assert where.hostname
@@ -85,6 +97,8 @@ class Connector:
 def proxy_from(server: Server, environ: Mapping[str, str]) -> str:
     """Return the proxy the environment names for this server, or nothing. This machine itself needs none."""
     where = server.parts
+    if server.socket:
+        return ""
     scheme, host = where.scheme, where.hostname or ""
     proxy = environ.get(f"{scheme.upper()}_PROXY") or environ.get(f"{scheme}_proxy") or ""
     if not proxy or host == "localhost" or host.startswith("127.") or host == "::1":

@@ -3,9 +3,9 @@
     ClusterError
     ├── NotFound, Conflict, …   of `core.errors`: refusals a caller may want to tell apart
     ├── Refused                 any other refusal, with the server's own code and reason
-    │   └── Unauthorized            401: the credentials are not accepted
     └── Unreachable             no answer: nothing was carried out
-        └── OutcomeUnknown          no answer to what was sent: it may have been carried out, or not
+        ├── OutcomeUnknown          no answer to what was sent: it may have been carried out, or not
+        └── Withheld                not sent: whoever asked may not act any more
 
 The message is always the server's own sentence where it gave one.
 """
@@ -24,15 +24,21 @@ from trainwright.core.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    NotStored,
+    TooLarge,
+    Unauthorized,
 )
 
 _KNOWN: dict[int, Mapping[str, type[ClusterError]]] = {
     400: {"": BadRequest},
+    401: {"": Unauthorized},
     403: {"": Forbidden},
     404: {"": NotFound},
     409: {"": Conflict, "AlreadyExists": AlreadyExists},
     410: {"": Expired},
+    413: {"": TooLarge},
     422: {"": Invalid},
+    507: {"": NotStored},
 }
 _TEXT_LENGTH = 500
 
@@ -43,10 +49,6 @@ class Refused(ClusterError):  # noqa: N818 - as the rest of the family
     def __init__(self, message: str, code: int, reason: str) -> None:
         super().__init__(message)
         vars(self).update(code=code, reason=reason)  # the class variables of the family, said for this one
-
-
-class Unauthorized(Refused):
-    """The server does not accept our credentials."""
 
 
 class Unreachable(ClusterError):  # noqa: N818
@@ -61,6 +63,10 @@ class OutcomeUnknown(Unreachable):
 
     code = 504
     reason = "Timeout"
+
+
+class Withheld(Unreachable):
+    """The request was not sent, because this client may change nothing any more."""
 
 
 def refusal(code: int, body: bytes) -> ClusterError:
@@ -83,8 +89,6 @@ def status_error(status: Mapping[str, Any], code: int = 500) -> ClusterError:
 
 
 def _error(code: int, reason: str, message: str) -> ClusterError:
-    if code == 401:
-        return Unauthorized(message, code, reason or "Unauthorized")
     if known := _KNOWN.get(code):
         return known.get(reason, known[""])(message)
     return Refused(message, code, reason or "Unknown")

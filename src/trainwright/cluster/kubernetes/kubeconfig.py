@@ -11,15 +11,17 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
-from urllib.parse import SplitResult, urlsplit
-
-import yaml
+from typing import Any, Final, Literal, cast
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from trainwright.core.errors import HomeError, did_you_mean
 
+IN_CLUSTER: Final = "in-cluster"
+"""The context of a pod's own account."""
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+UNIX = "unix"
+"""The scheme of a server that listens on a socket of this machine."""
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 Interactive = Literal["Never", "IfAvailable", "Always"]
@@ -44,7 +46,7 @@ class Material:
 
 @dataclass(frozen=True)
 class Server:
-    """An API server, and how to reach and know it."""
+    """An API server, and how to reach and know it: https://HOST:PORT, or unix:///PATH for a socket on this machine."""
 
     url: str
     ca: Material | None = None
@@ -59,6 +61,22 @@ class Server:
     def parts(self) -> SplitResult:
         """Return the URL taken apart."""
         return urlsplit(self.url)
+
+    @property
+    def socket(self) -> str:
+        """Return the path of the socket it listens on; nothing for one that is reached by its address."""
+        parts = self.parts
+        return unquote(parts.path) if parts.scheme == UNIX else ""
+
+    @property
+    def base(self) -> str:
+        """Return what stands in front of the path of every request."""
+        return "" if self.socket else self.parts.path.rstrip("/")
+
+    @property
+    def host(self) -> str:
+        """Return what requests name as their host."""
+        return "localhost" if self.socket else self.parts.netloc.rpartition("@")[2]
 
 
 @dataclass(frozen=True)
@@ -124,7 +142,7 @@ def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> A
         Server(f"https://{f'[{host}]' if ':' in host else host}:{port}", Material(account / "ca.crt")),
         User(token_file=token),
         namespace.read_text().strip() if namespace.exists() else "default",
-        "in-cluster",
+        IN_CLUSTER,
     )
 
 
@@ -167,6 +185,8 @@ class _Config:
         )
 
     def _add(self, file: Path) -> None:
+        import yaml  # a server that is known without a file is reached without it
+
         try:
             content = yaml.load(file.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {}  # noqa: S506
         except OSError as error:
@@ -197,8 +217,9 @@ class _Config:
 def _server(entry: dict[str, Any], where: Path, what: str) -> Server:
     url = str(entry.get("server") or "")
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise HomeError(f"{what}: server: found {url!r}, expected https://HOST:PORT")
+    reachable = parts.path.startswith("/") if parts.scheme == UNIX else parts.hostname
+    if parts.scheme not in ("http", "https", UNIX) or not reachable:
+        raise HomeError(f"{what}: server: found {url!r}, expected https://HOST:PORT or unix:///PATH")
     ca = _material(entry, "certificate-authority", where, what)
     insecure = entry.get("insecure-skip-tls-verify") is True
     if insecure and ca:

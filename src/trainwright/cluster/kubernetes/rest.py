@@ -17,11 +17,11 @@ import msgspec
 import trainwright
 from trainwright.cluster.kubernetes.auth import Auth, Credential
 from trainwright.cluster.kubernetes.connect import Connector, Untrusted
-from trainwright.cluster.kubernetes.errors import OutcomeUnknown, Unauthorized, Unreachable, refusal
+from trainwright.cluster.kubernetes.errors import OutcomeUnknown, Unreachable, Withheld, refusal
 from trainwright.cluster.kubernetes.kubeconfig import Access
 from trainwright.cluster.kubernetes.retry import Patience, after_answer, after_break, retry_after
-from trainwright.cluster.kubernetes.transport import Answer, Broken, Pool, Stream
-from trainwright.core.errors import BadRequest, ClusterError, HomeError
+from trainwright.cluster.kubernetes.transport import Answer, Broken, Check, Pool, Stream
+from trainwright.core.errors import BadRequest, ClusterError, HomeError, Unauthorized
 
 log = logging.getLogger(__name__)
 
@@ -56,10 +56,12 @@ class Rest:
         """How many requests went out, repeats included."""
         self.heard: Callable[[str, int], None] = lambda method, code: None  # noqa: ARG005 - nobody counts
         """Told of every answer, repeats included: its method and code, or code 0 when none came."""
+        self.permitted: Callable[[], bool] = lambda: True
+        """Asked right before a request is written that changes something, however long it has waited for its turn."""
         self._auth = auth or Auth(access)
         self._connector = Connector(access.server, self._auth, timeout=connect_timeout)
         self._pool = Pool(self._connector.connect, limit=connections)
-        self._base = access.server.parts.path.rstrip("/")
+        self._base = access.server.base
         self._shown: Credential | None = None
         self._fixed = ""
         self._warned: set[str] = set()
@@ -121,7 +123,9 @@ class Rest:
             try:
                 credential = self._auth.fresh() or await self._credential()
                 answer = await self._pool.request(
-                    self._request(method, target, data, content if data else "", credential), timeout or self.timeout
+                    self._request(method, target, data, content if data else "", credential),
+                    timeout or self.timeout,
+                    self._check(method),
                 )
             except Untrusted as error:
                 raise Unreachable(str(error)) from error
@@ -177,7 +181,9 @@ class Rest:
         while True:
             try:
                 credential = self._auth.fresh() or await self._credential()
-                stream = await self._pool.stream(self._request(method, target, b"", "", credential, headers), timeout)
+                stream = await self._pool.stream(
+                    self._request(method, target, b"", "", credential, headers), timeout, self._check(method)
+                )
                 self.heard(method, stream.status)
                 if stream.status < 300:
                     return stream
@@ -196,6 +202,15 @@ class Rest:
             if answer.status == 401 and await self._renewed(tries, credential):
                 continue
             await tries.after_answer(answer)
+
+    def _check(self, method: str) -> Check:
+        """Return what keeps a request of that method from being sent at a time when it must not be."""
+
+        def check() -> None:
+            if method != "GET" and not self.permitted():
+                raise Withheld(f"{method} was not sent: this client may change nothing any more")
+
+        return check
 
     def target(self, path: str, query: Query = ()) -> str:
         """Return what stands in the first line of a request."""
@@ -216,7 +231,7 @@ class Rest:
         if self._shown is not None and self._shown.certificate != credential.certificate:
             self._pool.drop_idle()
         lines = [
-            f"Host: {self.access.server.parts.netloc.rpartition('@')[2]}",
+            f"Host: {self.access.server.host}",
             f"User-Agent: trainwright/{trainwright.__version__} ({sys.platform})",
             f"Accept: {JSON}, */*",
         ]
@@ -240,7 +255,7 @@ class Rest:
         try:
             new = await self._auth.after_refusal(refused)
         except HomeError as error:
-            raise Unauthorized(f"the server wants other credentials, but: {error}", 401, "Unauthorized") from error
+            raise Unauthorized(f"the server wants other credentials, but: {error}") from error
         if new:
             self._pool.drop_idle()
         return new

@@ -10,7 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from trainwright.cluster.kubernetes.connection import Answer, Broken, Connection
 
-__all__ = ["Answer", "Broken", "Connection", "Pool", "Stream", "lines"]
+__all__ = ["Answer", "Broken", "Check", "Connection", "Pool", "Stream", "lines"]
+
+Check = Callable[[], None]
+"""The last thing that happens before a request is written."""
 
 
 class Stream:
@@ -66,19 +69,21 @@ class Pool:
         self._all: set[Connection] = set()
         self._closed = False
 
-    async def request(self, request: bytes, timeout: float | None) -> Answer:
-        """Send a request and return the whole answer."""
+    async def request(self, request: bytes, timeout: float | None, check: Check = lambda: None) -> Answer:
+        """Send a request and return the whole answer; what `check` raises keeps it from being sent."""
         async with self._turn:
             connection = await self._connection()
             try:
+                check()  # here and not before: nothing is waited for from now until the bytes are written
                 return await connection.ask(request, timeout)
             finally:
                 self._release(connection)
 
-    async def stream(self, request: bytes, timeout: float | None) -> Stream:
+    async def stream(self, request: bytes, timeout: float | None, check: Check = lambda: None) -> Stream:
         """Send a request and return its answer as it comes; `timeout` is for its head."""
         connection = await self._connection()
         try:
+            check()
             answer = await connection.ask(request, timeout, stream=True)
         except BaseException:
             self._release(connection)

@@ -1,0 +1,277 @@
+"""Who of those that wait starts now: the more urgent first, then who came first, and nobody at the cost of those ahead.
+
+The queue is gone through once. First come the minimums of all gangs, in order of priority and arrival, then the pods
+beyond, in the same order: no job grows while another waits to begin. Whoever fits starts. Who does not is kept room for
+(`reserve.py`), and those behind it may only take what it can never miss: that is back-fill.
+
+Nobody starts later for it. Take gangs of equal priority, which run as long as they run, and compare with a queue in
+which nobody passes anybody. There a gang D starts at a time at which all ahead of it have started, and fits beside
+those of them that have not ended, S. By then all ahead of D have started here too, and not later, and so have ended not
+later: what of them is left here is part of S. Beside it there may be gangs that passed D. Each of them was let through
+only since D would fit beside it and whoever was there or ahead, in any selection, and those include S and whoever had
+passed before. So D fits, and starts now at the latest. That holds gang by gang, from the first on.
+
+What it does not say: a gang that comes later with a higher priority, or is completed later, finds those that passed
+running like all others. Nothing is ended for it. On several nodes a gang that may be on more than one of them keeps all
+of these to itself until it starts, since by sums alone nobody knows which pods will fit; there only those ahead at that
+time are sure to lose nothing.
+
+Nobody waits behind a gang that can never fit, is not complete, or exceeds the quota of its namespace. The last holds up
+whoever comes after it in the same namespace, by the same arithmetic, and joins the queue at its place when it can.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from trainwright.core.words import counted, listed
+from trainwright.placement import quotas as quotas_module
+from trainwright.placement.amounts import Amounts, left, show
+from trainwright.placement.fit import Claim, Shortfall, fits, place
+from trainwright.placement.gangs import Gang, GangKey, Member, incomplete, lacking, title
+from trainwright.placement.quotas import Quota
+from trainwright.placement.reserve import Reserve
+
+Reason = Literal["GangIncomplete", "Queued", "QuotaExceeded", "Unschedulable"]
+OVER_QUOTA: Reason = "QuotaExceeded"
+Arrival = tuple[str, int]
+"""When the job of a gang was made, to the second, and the how manieth it was in that second."""
+
+_NAMED = 3
+"""So many holders are named."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Why a pod does not start: for programs, and in words."""
+
+    reason: Reason
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one look at the queue decides, by pod uid."""
+
+    bindings: Mapping[str, str] = field(default_factory=dict)
+    """Which node each pod that may start now gets."""
+    waits: Mapping[str, Wait] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Everything that one look is decided by."""
+
+    offered: Mapping[str, Amounts]
+    """What each node that takes pods has."""
+    holding: Sequence[Member]
+    """Every pod that holds something of a node."""
+    gangs: Sequence[Gang]
+    """Those with members that wait."""
+    arrivals: Mapping[GangKey, Arrival] = field(default_factory=dict)
+    """Since when gangs want to start, where that is not the time at which their pods were made."""
+    quotas: Sequence[Quota] = ()
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Pods of a gang that must start together: what it lacks to its minimum, or one more."""
+
+    gang: Gang
+    pods: Sequence[Member]
+
+
+def schedule(scene: Scene) -> Pass:
+    """Return who may start now and where, and why the others wait."""
+    look = _Look(scene)
+    waits: dict[str, Wait] = {}
+    whole: list[Gang] = []
+    for gang in sorted(scene.gangs, key=lambda each: _turn(each, scene.arrivals)):
+        if sentence := incomplete(gang):
+            waits |= {each.uid: Wait("GangIncomplete", sentence) for each in gang.waiting}
+        else:
+            whole.append(gang)
+    stuck: dict[GangKey, Wait] = {}
+    for unit in (*_minimums(whole), *_growth(whole)):
+        wait = stuck.get(unit.gang.key) or look.seat(unit)
+        if wait is not None:  # nobody of a gang goes before those of it that should have gone first
+            stuck[unit.gang.key] = wait
+            waits |= {each.uid: wait for each in unit.pods}
+    return Pass(look.bindings, waits)
+
+
+def _turn(gang: Gang, arrivals: Mapping[GangKey, Arrival]) -> tuple[int, Arrival, tuple[str, int, str]]:
+    first = gang.waiting[0].arrival
+    return -gang.priority, arrivals.get(gang.key, (first[0], 0)), first
+
+
+def _minimums(gangs: Iterable[Gang]) -> Iterator[_Unit]:
+    return (_Unit(gang, gang.waiting[: gang.missing]) for gang in gangs if gang.missing)
+
+
+def _growth(gangs: Iterable[Gang]) -> Iterator[_Unit]:
+    return (_Unit(gang, [each]) for gang in gangs for each in gang.waiting[gang.missing :])
+
+
+@dataclass
+class _Allowance:
+    """A quota while the queue is gone through."""
+
+    quota: Quota
+    reserve: Reserve
+    free: Amounts
+
+    @classmethod
+    def of(cls, quota: Quota, holding: Iterable[Member]) -> "_Allowance":
+        used = [quota.used(each) for each in holding if each.gang[0] == quota.namespace]
+        return cls(quota, Reserve(quota.hard, used), left(quota.hard, used))
+
+
+class _Look:
+    """What is free and what is kept for those ahead, while the queue is gone through."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.bindings: dict[str, str] = {}
+        self._offered = scene.offered
+        self._holding = scene.holding
+        self._held: defaultdict[str, list[Amounts]] = defaultdict(list)
+        self._own: defaultdict[GangKey, list[Member]] = defaultdict(list)
+        for each in scene.holding:
+            self._held[each.node].append(each.needs)
+            self._own[each.gang].append(each)
+        self._free: dict[str, Amounts] = {
+            node: left(offered, self._held[node]) for node, offered in self._offered.items()
+        }
+        self._reserves = {node: Reserve(offered, self._held[node]) for node, offered in self._offered.items()}
+        self._allowances: defaultdict[str, list[_Allowance]] = defaultdict(list)
+        for quota in scene.quotas:
+            self._allowances[quota.namespace].append(_Allowance.of(quota, scene.holding))
+        self._ahead: list[str] = []
+        """Who waits for room, first the first."""
+        self._holders: dict[str, Counter[str]] = {}
+
+    def seat(self, unit: _Unit) -> Wait | None:
+        """Let pods start that may, or say why they wait and keep room for them."""
+        if over := self._exceeded(unit):
+            return over
+        room = {node: self._reserves[node].within(free) for node, free in self._free.items()}
+        found = place(room, self._offered, _claims(unit))
+        if isinstance(found, Shortfall):
+            return self._refused(unit)
+        self._start(unit, found)
+        return None
+
+    def _start(self, unit: _Unit, nodes: Mapping[str, str]) -> None:
+        self.bindings.update(nodes)
+        for each in unit.pods:
+            node = nodes[each.uid]
+            self._free[node] = left(self._free[node], [each.needs])
+            self._reserves[node].take(each.needs)
+        for allowance in self._allowances[unit.gang.key[0]]:
+            for each in unit.pods:
+                used = allowance.quota.used(each)
+                allowance.free = left(allowance.free, [used])
+                allowance.reserve.take(used)
+
+    # Room
+
+    def _refused(self, unit: _Unit) -> Wait:
+        """Say why pods find no room, and keep some for them unless it would never be enough."""
+        short = place(self._free, self._offered, _claims(unit))
+        if self._never(unit):
+            words = lacking(short, len(unit.pods)) if isinstance(short, Shortfall) else "its own pods leave no room"
+            never = "" if isinstance(short, Shortfall) and short.forever else "; it can never fit here"
+            return Wait("Unschedulable", f"{words}{never}")
+        if isinstance(short, Shortfall):
+            why = f"{lacking(short, len(unit.pods))}{self._held_by(short.resource)}"
+        else:
+            why = f"there is room, but it is kept for {self._ahead[0]}, which is ahead"
+        position = self._position()
+        self._keep(unit)
+        return Wait("Queued", f"{position}; {why}")
+
+    def _never(self, unit: _Unit) -> bool:
+        """Say whether pods would find no room if nobody but their own gang were there."""
+        own: defaultdict[str, list[Amounts]] = defaultdict(list)
+        for each in self._own.get(unit.gang.key, ()):
+            own[each.node].append(each.needs)
+        alone = {node: left(offered, own[node]) for node, offered in self._offered.items()}
+        return isinstance(place(alone, self._offered, _claims(unit)), Shortfall)
+
+    def _keep(self, unit: _Unit) -> None:
+        self._ahead.append(unit.gang.title)
+        needs = [each.needs for each in unit.pods]
+        nodes = [name for name, offered in self._offered.items() if any(fits(each, offered) for each in needs)]
+        for node in nodes:
+            if len(nodes) == 1:
+                self._reserves[node].keep_for(needs)
+            else:
+                self._reserves[node].close()
+        self._keep_quota(unit)
+
+    def _position(self) -> str:
+        place = len(self._ahead) + 1
+        behind = f" behind {self._ahead[-1]}" if self._ahead else ""
+        return f"{_ordinal(place)} in the queue{behind}"
+
+    def _held_by(self, resource: str) -> str:
+        """Say who holds a resource, those who hold most of it first."""
+        if resource not in self._holders:
+            held = Counter[str]()
+            for each in self._holding:
+                held[title(each.gang)] += each.needs.get(resource, 0)
+            self._holders[resource] = +held
+        most = self._holders[resource].most_common(_NAMED)
+        if not most:
+            return ""
+        told = [f"{who} holds {show(resource, amount)}" for who, amount in most]
+        if others := len(self._holders[resource]) - len(most):
+            told.append(f"{counted(others, 'other')} the rest")
+        return f" ({listed(told)})"
+
+    # Quotas
+
+    def _exceeded(self, unit: _Unit) -> Wait | None:
+        """Say which quota of its namespace does not let a unit start, and keep its place there if one day it may."""
+        for allowance in self._allowances[unit.gang.key[0]]:
+            quota = allowance.quota
+            if silent := next((each for each in unit.pods if quota.unsaid(each)), None):
+                field_ = f"resources.{quota.unsaid(silent)}"
+                words = f"the quota {quota.name} counts it, so every container of {silent.name} must state {field_}"
+                return Wait(OVER_QUOTA, words)
+            needs = quotas_module.total(quota, unit.pods)
+            own = quotas_module.total(quota, self._own.get(unit.gang.key, ()))
+            if never := _short(needs, left(quota.hard, [own])):
+                return Wait(OVER_QUOTA, f"{_over(allowance, never, needs)}; it can never start")
+            if short := _short(needs, allowance.reserve.within(allowance.free)):
+                self._keep_quota(unit)
+                return Wait(OVER_QUOTA, _over(allowance, short, needs))
+        return None
+
+    def _keep_quota(self, unit: _Unit) -> None:
+        for allowance in self._allowances[unit.gang.key[0]]:
+            allowance.reserve.keep_for([allowance.quota.used(each) for each in unit.pods])
+
+
+def _claims(unit: _Unit) -> list[Claim]:
+    return [Claim(each.uid, each.needs) for each in unit.pods]
+
+
+def _short(needs: Amounts, free: Amounts) -> str:
+    """Return the first key of a quota of which there is too little."""
+    return next((key for key, value in needs.items() if value > max(0, free.get(key, 0))), "")
+
+
+def _over(allowance: _Allowance, key: str, needs: Amounts) -> str:
+    quota, name = allowance.quota, quotas_module.resource(key)
+    needed, hard, used = (
+        show(name, value) for value in (needs[key], quota.hard[key], quota.hard[key] - allowance.free[key])
+    )
+    kept = "" if needs[key] > allowance.free[key] else "; the rest is kept for those ahead"
+    return f"the quota {quota.name} of {quota.namespace} allows {key} {hard}, {used} is used and {needed} needed{kept}"
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
