@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 LIGHT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup frameworks kube demo kube-up kube-down check test e2e soak bench lock format clean
+.PHONY: help setup frameworks kube demo kube-up kube-down check test e2e e2e-on-a-cluster e2e-here soak bench lock format clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,8 +48,17 @@ check: setup  ## format, lint, types, imports and the quick tests: under 3 minut
 kube: setup  ## the real control plane the tests use (about 7 minutes, once)
 	@$(BIN)/python tools/kube.py build
 
+# Each half waits for processes most of the time: side by side they take little longer than one of them.
+ON_A_CLUSTER := tests/kube tests/contract tests/cluster
+
 e2e: frameworks kube  ## real processes, real frameworks, a real control plane
-	$(BIN)/pytest -m e2e
+	@$(MAKE) --no-print-directory -j2 e2e-on-a-cluster e2e-here
+
+e2e-on-a-cluster: setup
+	$(BIN)/pytest -q -m e2e $(ON_A_CLUSTER)
+
+e2e-here: setup
+	$(BIN)/pytest -q -m e2e $(ON_A_CLUSTER:%=--ignore=%)
 
 test: check e2e  ## everything
 

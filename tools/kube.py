@@ -39,6 +39,8 @@ PROGRAMS = {
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
     "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
 }
+HELM, HELM_MODULE = "helm.sh/helm/v3/cmd/helm", ROOT / "tools" / "helm"
+"""Renders our chart in the tests; its module is one of its own, so that it does not choose Kubernetes' versions."""
 ADMIN_TOKEN = secrets.token_hex(16)
 """Nobody else on this machine may be administrator: pods are processes of ours."""
 READY_SECONDS = 60.0
@@ -77,7 +79,7 @@ def _complete(folder: Path) -> bool:
 def build() -> Path:
     """Make the binaries that are not there; two that try at once wait for each other."""
     folder = binaries()
-    if _complete(folder):
+    if _complete(folder) and (folder / "helm").is_file():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
@@ -86,10 +88,13 @@ def build() -> Path:
             if not (folder / name).is_file():
                 _say(f"building {name} ({place} of {len(PROGRAMS)}; all together take about 7 minutes, once)")
                 _build_one(folder / name, package)
+        if not (folder / "helm").is_file():
+            _say("building helm (about a minute, once)")
+            _build_one(folder / "helm", HELM, HELM_MODULE)
     return folder
 
 
-def _build_one(target: Path, package: str) -> None:
+def _build_one(target: Path, package: str, module: Path = MODULE) -> None:
     started = time.monotonic()
     draft = target.with_name(f".{target.name}.new")
     command = [
@@ -104,7 +109,7 @@ def _build_one(target: Path, package: str) -> None:
         str(draft),
         package,
     ]
-    if subprocess.run(command, cwd=MODULE, check=False).returncode:
+    if subprocess.run(command, cwd=module, check=False).returncode:
         raise KubeError(f"{target.name} could not be built; what Go said stands above")
     draft.replace(target)
     _say(f"{target.name} is there after {time.monotonic() - started:.0f} s")
@@ -143,9 +148,11 @@ class ControlPlane:
     owner whether he may: some distributions do, and nobody notices elsewhere that a right is missing.
     """
 
-    def __init__(self, folder: Path, *, strict: bool = False) -> None:
+    def __init__(self, folder: Path, *, strict: bool = False, gangs: bool = False) -> None:
+        """Prepare one; with `gangs` its own PodGroups are switched on, which are alpha in this version."""
         self.folder = folder
         self._strict = strict
+        self._gangs = ["--feature-gates=GenericWorkload=true,GangScheduling=true"] if gangs else []
         self._bin = binaries()
         self.port, self._etcd_port, self._peer_port = _free_ports(3)
         self._parts = {part.name: part for part in self._commands()}
@@ -281,14 +288,18 @@ class ControlPlane:
             f"--kubelet-client-certificate={self.node_client}",
             f"--kubelet-client-key={self.node_client.with_suffix('.key')}",
             *self._strict_flags(),
+            *self._gangs,
+            *(["--runtime-config=scheduling.k8s.io/v1alpha2=true"] if self._gangs else []),
         )
         yield self._part(
             "kube-controller-manager",
             f"--kubeconfig={config} --leader-elect=false --secure-port=0 --use-service-account-credentials=true",
             f"--service-account-private-key-file={key} --root-ca-file={self.ca} --bind-address=127.0.0.1",
             "--node-monitor-period=2s --node-monitor-grace-period=10s",
+            *self._gangs,
         )
-        yield self._part("kube-scheduler", f"--kubeconfig={config} --leader-elect=false --secure-port=0")
+        scheduler = f"--kubeconfig={config} --leader-elect=false --secure-port=0"
+        yield self._part("kube-scheduler", scheduler, *self._gangs)
 
     def _strict_flags(self) -> list[str]:
         if not self._strict:
