@@ -1,82 +1,82 @@
-"""`tw why JOB`: why a job has the size it has. Reads the history in its status, and what was said about scaling it."""
+"""`tw why JOB`: one verdict about a job, what it rests on, and what to type next. Judged in `why`, gathered here."""
 
+import asyncio
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
 from trainwright.cli.completion import jobs as complete_jobs
+from trainwright.cli.homes import Where, where_options
 
 if TYPE_CHECKING:
-    from trainwright.api.scaling import Scaling
-    from trainwright.cli.kept import KeptJob
-
-_TOLD = ("Waiting", "NotScaled")
-"""Reasons of events that the autoscaler tells besides the changes in the history."""
+    from trainwright.why import Facts, Verdict
 
 
 @click.command("why")
 @click.argument("job", metavar="JOB", shell_complete=complete_jobs)
-@click.option("-n", "--namespace", help="Look in this namespace only.")
-@click.option("-o", "--output", type=click.Choice(["json"]), help="Print the changes of its size as rows.")
-def command(job: str, namespace: str | None, output: str | None) -> None:
-    """Say why a job has the size it has: every change, when it was made, and what for.
+@click.option("-o", "--output", type=click.Choice(["json"]), help="Print the verdict for a program.")
+@where_options
+def command(job: str, output: str | None, where: Where) -> None:
+    """Say why a job waits, is stuck, has failed, was resized or is well: one verdict, its evidence, what to type next.
 
     \b
     tw why mnist
+    tw why mnist -n team --context prod
     tw why mnist -o json
     """  # noqa: D301 - click reads \b as "leave these lines alone"
-    from trainwright.api import scaling
-    from trainwright.cli import kept
     from trainwright.cli.output import dump
+    from trainwright.why import judge
 
-    found = kept.find(job, namespace)
-    changes = scaling.history((found.object or {}).get("status"))
+    facts = asyncio.run(_facts(job, where))
+    verdict = judge(facts)
     if output:
-        sys.stdout.write(dump([scaling.written(each) for each in changes], output))
+        sys.stdout.write(dump(_as_json(facts, verdict), output))
         return
-    for line in _lines(found, changes):
+    for line in lines(verdict):
         click.echo(line)
 
 
-def _lines(found: "KeptJob", changes: "list[Scaling]") -> Iterator[str]:
-    told = [each for each in found.events if each.get("reason") in _TOLD and _is_about(each, found)]
-    waits = [(str(each["firstTimestamp"]), _waited(each)) for each in told if each["reason"] == "Waiting"]
-    scalings = [(each.time or "", _sentence(each)) for each in changes]
-    yield from (sentence for _, sentence in sorted([*waits, *scalings]))
-    yield from [str(each["message"]) for each in told if each["reason"] == "NotScaled"][-1:]
-    if not changes and not told:
-        yield _unscaled(found)
+def lines(verdict: "Verdict") -> Iterator[str]:
+    """Yield a verdict as people read it."""
+    yield verdict.sentence
+    yield from (f"  {line}" for line in verdict.evidence)
+    yield from (f"try: {line}" for line in verdict.next)
 
 
-def _waited(event: dict[str, Any]) -> str:
-    from trainwright.cli.words import clock
+async def _facts(job: str, where: Where) -> "Facts":
+    from trainwright.cli import homes
+    from trainwright.cli.gathered import gather
 
-    return f"waited at {clock(event['firstTimestamp'])} because {event['message']}"
-
-
-def _is_about(event: dict[str, Any], found: "KeptJob") -> bool:
-    from trainwright.core.objects import at
-
-    return bool(at(event, ("involvedObject", "uid")) == at(found.object, ("metadata", "uid")))
-
-
-def _sentence(change: "Scaling") -> str:
-    """Return "scaled from 4 to 2 at 12:03:05 because …"; the reason repeats the sizes before its colon."""
-    from trainwright.cli.words import clock
-
-    head, _, cause = (change.reason or "").partition(": ")
-    because = f" because {cause or head}" if change.reason else ""
-    return f"scaled from {change.before} to {change.after} at {clock(change.time)}{because}"
+    async with homes.opened(where, job) as home:
+        kind, found = await homes.find(home, job)
+        return await gather(
+            home, kind, found, datetime.now().astimezone(), _flags(where, found["metadata"]["namespace"])
+        )
 
 
-def _unscaled(found: "KeptJob") -> str:
-    from trainwright.kinds import kind_of
+def _flags(where: Where, namespace: str) -> str:
+    """Return what to add to a command so that it finds the same job."""
+    given = {
+        "--kubeconfig": where.kubeconfig,
+        "--context": where.context,
+        "-n": where.namespace or (namespace if where.all_namespaces else None),
+    }
+    return "".join(f" {flag} {value}" for flag, value in given.items() if value)
 
-    kind = kind_of(found.object or {})
-    elastic = kind.read(found.object).elastic if kind and found.object else None
-    if elastic is None:
-        return f"{found.key.kind} {found.key.name} has only one size: it is not elastic"
-    span = f"{elastic.role} may be {elastic.minimum} to {elastic.maximum}"
-    return f"{found.key.kind} {found.key.name} was never resized; {span}"
+
+def _as_json(facts: "Facts", verdict: "Verdict") -> dict[str, object]:
+    from trainwright.api import scaling
+
+    return {
+        "kind": facts.kind.name,
+        "namespace": facts.object["metadata"]["namespace"],
+        "name": facts.name,
+        "situation": verdict.situation,
+        "sentence": verdict.sentence,
+        "evidence": list(verdict.evidence),
+        "next": list(verdict.next),
+        "scalings": [scaling.written(each) for each in scaling.history(facts.status)],
+    }
