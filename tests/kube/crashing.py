@@ -67,7 +67,7 @@ async def eventually(
 @asynccontextmanager
 async def kept_operator(proxy: CuttingProxy, config: Path, log: Path, namespace: str) -> AsyncIterator[None]:
     """Run an operator behind the proxy, and another one whenever the proxy has killed it."""
-    command = [sys.executable, "-m", "trainwright", "operator", "--no-autoscaler"]
+    command = [sys.executable, "-m", "trainwright", "operator", "--no-autoscaler", "--no-leader-elect"]
     command += [f"--kubeconfig={config}", f"--namespace={namespace}"]
 
     async def keep() -> None:

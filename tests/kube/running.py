@@ -16,8 +16,11 @@ from typing import Any, NamedTuple
 
 from tools.kube import ControlPlane, binaries
 
+from trainwright.operator.rights import Right
+
 SECONDS = 30
 ACCOUNT = "system:serviceaccount:trainwright-system:trainwright"
+_WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 class Refusal(Exception):
@@ -145,7 +148,9 @@ def operating(kubeconfig: Path, folder: Path, *flags: str) -> Iterator[RunningOp
     """Run an operator that logs into a folder, and wait until it is ready."""
     log = folder / "operator.log"
     command = [sys.executable, "-m", "trainwright", "operator", f"--kubeconfig={kubeconfig}", "--log-format=json"]
-    command.append("--no-autoscaler")  # sizes are what the tests say; whoever is about scaling switches it on again
+    # Sizes are what the tests say, pods start one by one, and who is stopped goes on later: whoever is about these
+    # switches them on again.
+    command += ["--no-autoscaler", "--no-leader-elect", "--gang=none"]
     with log.open("wb") as file:
         process = subprocess.Popen(
             [*command, "--log-level=debug", "--metrics-address=127.0.0.1:0", *flags],
@@ -161,11 +166,15 @@ def operating(kubeconfig: Path, folder: Path, *flags: str) -> Iterator[RunningOp
         running.stop()
 
 
-def install(kubectl: Kubectl, *flags: str) -> None:
-    """Apply what `tw install` prints, but for the Deployment: the tests run the operator themselves."""
+def install(kubectl: Kubectl, *flags: str, webhooks: bool = False) -> None:
+    """Apply what `tw install` prints, but for the Deployment: the tests run the operator themselves.
+
+    Without `webhooks` nobody is asked about jobs: most operators here serve none.
+    """
     command = [sys.executable, "-m", "trainwright", "install", "-o", "json", *flags]
     printed = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    printed["items"] = [each for each in printed["items"] if each["kind"] != "Deployment"]
+    left_out = ("Deployment",) if webhooks else ("Deployment", *_WEBHOOKS)
+    printed["items"] = [each for each in printed["items"] if each["kind"] not in left_out]
     kubectl.apply(printed)
 
 
@@ -185,9 +194,19 @@ class Call(NamedTuple):
     verb: str
 
 
+def as_call(right: Right) -> Call:
+    """Return the call that a right is for."""
+    return Call(right.group, right.resource, right.verb)
+
+
 def calls(plane: ControlPlane, user: str = ACCOUNT) -> Iterator[tuple[Call, int, str]]:
     """Yield every call of an account in the API server's own audit log, with the answer's code and message."""
-    for line in plane.audit_log.read_text().splitlines():
+    return audited(plane.audit_log, user)
+
+
+def audited(log: Path, user: str = ACCOUNT) -> Iterator[tuple[Call, int, str]]:
+    """Yield the same, given where that log is."""
+    for line in log.read_text().splitlines():
         event = json.loads(line)
         if event["user"]["username"] != user or "objectRef" not in event:
             continue

@@ -26,7 +26,7 @@ def scaled(plane: ControlPlane, admin: Kubectl, node: RunningNode, tmp_path: Pat
     admin("create", "namespace", "scaled")
     kubectl = Kubectl(plane.kubeconfig, "scaled")
     kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=30s")
-    with operating(account(plane, admin), tmp_path, "--autoscaler", "--rest=2s", "--namespace=scaled"):
+    with operating(account(plane, admin), tmp_path, "--autoscaler", "--rest=2s"):
         yield kubectl
     admin("delete", "namespace", "scaled", "--wait=false")
 

@@ -19,13 +19,13 @@ from tests.kube.running import Kubectl, account, install, refused
 from tests.reconcile.making import manifest
 from tools.kube import ControlPlane
 
+from trainwright.api.faces import PYTORCH_JOB as FACE
 from trainwright.cluster.kubernetes import KubernetesCluster
 from trainwright.core.errors import NotFound
 from trainwright.core.names import VERSION_LABEL
 from trainwright.core.objects import Object, controller_uid, nest, timestamp
 from trainwright.core.resources import AUTOSCALER, NAMESPACE, POD, SERVICE, Resource
 from trainwright.kinds import PYTORCH_JOB
-from trainwright.reconcile.status import standing
 
 SERVICE_ACCOUNT = Resource("", "v1", "serviceaccounts", "ServiceAccount", status=False)
 STRETCH = {"minReplicas": 1, "maxReplicas": 4}
@@ -207,7 +207,7 @@ class Play:
             return f"changing: {status}"
         names = " ".join(sorted(each["metadata"]["name"].removeprefix("j-") for each in pods))
         counted = f"{status.get('active')} {status.get('restarts')}"
-        return f"{standing(status).phase} {counted}: {names if children else 'nothing'}"
+        return f"{FACE.standing(status).phase} {counted}: {names if children else 'nothing'}"
 
     async def outcome(self) -> Object:
         """Return all that must not depend on when the operator was killed: everything but uids, times and events."""

@@ -18,6 +18,7 @@ from tests.kube.nodes import Nodes, node_account
 from tests.kube.running import Kubectl, account, install, refused
 from tools.kube import ControlPlane
 
+from trainwright.api.faces import MPI_JOB as FACE
 from trainwright.cluster.kubernetes import KubernetesCluster
 from trainwright.core.objects import Object, at, controller_uid
 from trainwright.core.resources import (
@@ -32,7 +33,6 @@ from trainwright.core.resources import (
     STATEFUL_SET,
 )
 from trainwright.kinds import MPI_JOB
-from trainwright.reconcile.status import standing
 
 OWNED = (CONFIG_MAP, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, SERVICE, STATEFUL_SET, BATCH_JOB, POD)
 _NUMBERS = itertools.count(1)
@@ -86,12 +86,12 @@ class Play:
         await eventually(self._is_over, "the job has ended and its workers are gone", self.job)
 
     async def _runs(self) -> bool:
-        return standing((await self.job()).get("status") or {}).phase == "Running"
+        return FACE.standing((await self.job()).get("status") or {}).phase == "Running"
 
     async def _is_over(self) -> bool:
         """Say whether the job has ended and its workers are gone."""
         job, workers = await self.job(), await self.cluster.list(POD, self.namespace, labels="mpi_role_type=worker")
-        return standing(job.get("status") or {}).phase in ("Succeeded", "Failed") and not workers.items
+        return FACE.standing(job.get("status") or {}).phase in ("Succeeded", "Failed") and not workers.items
 
     async def job(self) -> Object:
         return await self.cluster.get(MPI_JOB.resource, self.namespace, "j")

@@ -12,13 +12,14 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 from tests.kube.nodes import ACCOUNT, Nodes, RunningNode, container_state, pod, started
 from tests.kube.running import Kubectl, Refusal, calls, until
 from tools.kube import ControlPlane
 
-from trainwright.node.lease import LEASE
+from trainwright.core.resources import LEASE
 from trainwright.node.rights import LEASE_RIGHTS, RIGHTS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
@@ -72,6 +73,7 @@ def test_logs_are_followed_to_the_end(kubectl, run):
         pytest.param([], "a\nb\nc\n", id="all of it"),
         pytest.param(["--tail=2"], "b\nc\n", id="the last lines"),
         pytest.param(["--tail=0"], "", id="none"),
+        pytest.param(["--since=5m"], "a\nb\nc\n", id="what was printed lately"),
         pytest.param(["--tail=9"], "a\nb\nc\n", id="more than there are"),
         pytest.param(["--limit-bytes=3"], "a\nb", id="no more than so many bytes"),
         pytest.param(["-c", "main", "--follow"], "a\nb\nc\n", id="following what has ended ends"),
@@ -93,19 +95,20 @@ def test_logs_of_the_run_before(kubectl, run):
     until(lambda: kubectl("logs", "twice") == "second\n", "only the last run is shown")
 
 
-@pytest.mark.parametrize(
-    ("flag", "words"),
-    [
-        pytest.param("--previous", "previous terminated container 'main' in pod 'once' not found", id="no run before"),
-        pytest.param("--timestamps", "does not know when a line was printed", id="no times"),
-        pytest.param("--since=5m", "does not know when a line was printed", id="no times to choose by"),
-    ],
-)
-def test_logs_that_cannot_be_had_say_why(kubectl, run, flag, words):
+def test_logs_of_a_run_that_never_was_cannot_be_had(kubectl, run):
     run("once", "echo x; sleep 300")
 
-    with pytest.raises(Refusal, match=re.escape(words)):
-        kubectl("logs", "once", flag)
+    with pytest.raises(Refusal, match=re.escape("previous terminated container 'main' in pod 'once' not found")):
+        kubectl("logs", "once", "--previous")
+
+
+def test_logs_tell_when_a_line_was_printed(kubectl, run):
+    run("slow", "echo early; sleep 2; echo late", "jsonpath={.status.phase}=Succeeded")
+
+    early, late = (datetime.fromisoformat(line.split()[0]) for line in kubectl("logs", "slow", "--timestamps").splitlines())
+
+    assert 1.5 < (late - early).total_seconds() < 2.5
+    assert kubectl("logs", "slow", f"--since-time={late.isoformat()}") == "late\n"
 
 
 # Exec, attach, port-forward

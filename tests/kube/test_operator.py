@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 from tests.kube.running import (
-    ACCOUNT,
-    Call,
     Kubectl,
     Refusal,
-    RunningOperator,
     account,
+    as_call,
     calls,
     install,
     operating,
@@ -27,7 +25,7 @@ from tests.kube.running import (
 from tests.kube.running import refused as refused_calls
 from tools.kube import ControlPlane
 
-from trainwright.operator.rights import REGISTER_RIGHTS, RIGHTS, SCALING_RIGHTS, Right
+from trainwright.operator.rights import REGISTER_RIGHTS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
@@ -361,17 +359,3 @@ def test_a_signal_ends_it_in_good_order(bare, tmp_path):
     said = [line["message"] for line in running.lines()]
     assert "stopping" in said
     assert said[-1] == "operator stopped"
-
-
-def as_call(right: Right) -> Call:
-    return Call(right.group, right.resource, right.verb)
-
-
-def test_rights_are_exactly_those_that_were_used(plane, operator: RunningOperator):
-    """Judges all tests of this folder, so it runs last (see conftest): alone it finds that nothing was used."""
-    used = {call for call, _, _ in calls(plane)}
-
-    assert not refused_calls(plane)
-    assert {as_call(right) for right in RIGHTS if right.called} - used == set(), f"{ACCOUNT} never used these rights"
-    given = {as_call(right) for right in (*RIGHTS, *SCALING_RIGHTS)}  # the autoscaler's have a test of their own
-    assert used - given == set(), "these calls are allowed by somebody else's role"
