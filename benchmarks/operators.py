@@ -13,8 +13,6 @@ it does after the last pod counts as well. The training-operator is built from i
 import argparse
 import asyncio
 import contextlib
-import fcntl
-import json
 import os
 import platform
 import re
@@ -30,12 +28,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import yaml
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # for the control plane
 
-from tools.kube import ADMIN_TOKEN, ControlPlane, build, go  # noqa: E402
+from tools import originals  # noqa: E402
+from tools.kube import ADMIN_TOKEN, ControlPlane, build  # noqa: E402
+from tools.originals import TRAINING_OPERATOR, training_operator  # noqa: E402
 
 from trainwright.cluster.kubernetes import KubernetesCluster  # noqa: E402
 from trainwright.core.objects import Object, at  # noqa: E402
@@ -47,9 +45,6 @@ from trainwright.operator.crds import definition  # noqa: E402
 from trainwright.operator.rights import CUSTOM_RESOURCE  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "operators.md"
-MODULE = ROOT / "benchmarks" / "go"
-THEIRS = "github.com/kubeflow/training-operator"
-THEIR_VERSION = "1.8.1"
 SPACE = "bench"
 WORKERS = 3
 PODS = WORKERS + 1
@@ -115,39 +110,16 @@ def ours(kubeconfig: Path) -> list[str]:
 
 
 def theirs(kubeconfig: Path) -> list[str]:
-    return [str(their_program()), f"--kubeconfig={kubeconfig}", f"--threads={THREADS}"]
+    return [str(training_operator()), f"--kubeconfig={kubeconfig}", f"--threads={THREADS}"]
 
 
 def bare(kubeconfig: Path) -> list[str]:
     return [sys.executable, __file__, "--bare-loop", str(kubeconfig)]
 
 
-def their_program() -> Path:
-    """Return the training-operator, built if it is not there yet; who tries at the same time waits."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    program = cache / "trainwright" / f"training-operator-{THEIR_VERSION}" / "training-operator"
-    program.parent.mkdir(parents=True, exist_ok=True)
-    with (program.parent / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not program.is_file():
-            say("building the training-operator (about 2 minutes, once)")
-            draft = program.with_name(".new")
-            flags = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w"]
-            subprocess.run([go(), "build", *flags, "-o", str(draft), "."], cwd=MODULE, check=True)
-            draft.replace(program)
-    return program
-
-
-def their_crd() -> Object:
-    asked = [go(), "mod", "download", "-json", f"{THEIRS}@v{THEIR_VERSION}"]
-    folder = json.loads(subprocess.run(asked, cwd=MODULE, check=True, capture_output=True, text=True).stdout)["Dir"]
-    crd: Object = yaml.safe_load(Path(folder, "manifests", "base", "crds", "kubeflow.org_pytorchjobs.yaml").read_text())
-    return crd
-
-
 BARE = Contender("bare loop", bare, lambda: definition(PYTORCH_JOB))
 OURS = Contender("trainwright", ours, lambda: definition(PYTORCH_JOB))
-THEM = Contender(f"training-operator {THEIR_VERSION}", theirs, their_crd)
+THEM = Contender(f"training-operator {TRAINING_OPERATOR}", theirs, lambda: originals.definition("PyTorchJob"))
 
 
 async def bare_loop(kubeconfig: str) -> None:
@@ -457,7 +429,7 @@ def main() -> None:
         asyncio.run(bare_loop(options.bare_loop))
         return
     build()
-    their_program()
+    training_operator()
     about = machine()
     print(f"{about}\n", flush=True)
     curve = [size for size in (100, *([5000] if options.full else [])) if size != options.jobs]

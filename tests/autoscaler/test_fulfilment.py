@@ -12,6 +12,40 @@ AHEAD = (*["large"] * 5, "small", "small", *["large"] * 3)
 """Where the units of a job are that has more than its share."""
 
 
+@pytest.mark.parametrize(
+    ("jobs", "sizes"),
+    [
+        pytest.param(
+            [job("a", 1, 1, 8, 2, on=("n",)), job("b", 10, 1, 1)], {}, id="nobody grows while a minimum waits"
+        ),
+        pytest.param([job("a", 1, 1, 8, 2, on=("n",)), job("b", 11, 1, 1)], {"a": 8}, id="unless it waits for ever"),
+        pytest.param(
+            [job("a", 1, 1, 8, 2, on=("n",)), job("b", 0, 1, 1, needs={"gpu": 1})], {"a": 8}, id="or for something else"
+        ),
+        pytest.param(
+            [replace(job("a", 1, 1, 8, 4, on=("n", "n", NOWHERE)), running=2), job("b", 10, 1, 1)],
+            {"a": 2},
+            id="who was to grow and waits behind it is taken back",
+        ),
+        pytest.param(
+            [job("a", 1, 1, 9, 9, on=("n",)), job("b", 6, 1, 1), job("c", 10, 1, 1, created=-1)],
+            {},
+            id="and nobody makes room for those behind it",
+        ),
+        pytest.param(
+            [job("a", 1, 1, 9, 9, on=("n",)), job("b", 6, 1, 1), job("c", 6, 1, 1, created=1, priority=1)],
+            {"a": 4},
+            id="room is made for the more urgent",
+        ),
+    ],
+)
+def test_in_the_order_of_a_queue(jobs, sizes):
+    used = sum(1 for each in jobs for place in each.places if place)
+    decided = plan(Cluster([Node("n", {"cpu": 10, "gpu": 1}, {"cpu": used, "gpu": 1})], in_turn=True), jobs)
+
+    assert decided.sizes() == sizes
+
+
 def node(name, cpu, used=0, leaving=0, gpu=0):
     return Node(name, {"cpu": cpu, GPU: gpu}, {"cpu": used}, {"cpu": leaving})
 

@@ -44,6 +44,22 @@ def test_help_imports_nothing_of_ours_but_the_table():
     assert said.split() == ["trainwright", "trainwright.cli", "trainwright.cli.exits"]
 
 
+def test_what_only_looks_loads_no_kind():
+    """`tw ps` and the completion of names answer at once because they know the faces of kinds and nothing else."""
+    code = "import sys, trainwright.cli.ps, trainwright.cli.completion, trainwright.cli.homes, trainwright.cluster.kubernetes; print(*sys.modules)"  # noqa: E501
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    heavy = (
+        "trainwright.kinds",
+        "trainwright.reconcile",
+        "trainwright.desired",
+        "trainwright.operator",
+        "yaml",
+        "rich",
+    )
+
+    assert not [name for name in said.split() if name.startswith(heavy)]
+
+
 def test_version(tw):
     assert tw("--version").out == f"trainwright {__version__}\n"
 
@@ -65,7 +81,7 @@ def test_every_command_has_help(tw, name):
         pytest.param(["run", "x.yaml", "--set", "a"], 2, "write path=value", id="no value"),
         pytest.param(["run", "none.yaml"], 127, "none.yaml: there is no such file", id="no such file"),
         pytest.param(["render", "none.yaml"], 127, "none.yaml: there is no such file", id="no such file to render"),
-        pytest.param(["status", "mnist"], 127, "nothing has run yet, try: tw run FILE", id="no runs"),
+        pytest.param(["status", "mnist"], 127, "run a job with: tw run FILE", id="no runs"),
         pytest.param(["logs", "a/b/c"], 2, "names no job", id="no address"),
         pytest.param(["completion", "tcsh"], 2, "'tcsh' is not one of", id="another shell"),
     ],

@@ -81,10 +81,10 @@ def test_a_kept_run_can_be_looked_at(run):
 
     status = run("status", "mnist").out
     assert status.startswith("PyTorchJob team/mnist: Succeeded")
-    assert re.search(r"^ +worker-1 +Succeeded +0 +0 +\S+ +hello 2$", status, re.MULTILINE)
+    assert re.search(r"^ +worker-1 +Succeeded +local +0 +0 +\S+ +hello 2$", status, re.MULTILINE)
     assert json.loads(run("status", "mnist", "-o", "json").out)["metadata"]["name"] == "mnist"
     assert yaml.safe_load(run("status", "mnist/worker-1", "-o", "yaml").out)["metadata"]["name"] == "mnist-worker-1"
-    assert run("logs", "pytorchjob/mnist").out.splitlines() == [
+    assert sorted(run("logs", "pytorchjob/mnist").out.splitlines()) == [
         "master-0 | hello 0",
         "worker-0 | hello 1",
         "worker-1 | hello 2",
@@ -97,10 +97,13 @@ def test_a_kept_run_can_be_looked_at(run):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["status", "mnits"], "no run of a job 'mnits' is kept; did you mean 'mnist'? (kept: mnist)"),
+        (
+            ["status", "mnits"],
+            "there is no job 'mnits' in any run that is kept; did you mean 'mnist'? (there are: mnist)",
+        ),
         (["logs", "mnist/wroker-0"], "mnist has no rank 'wroker-0'"),
         (["logs", "mnist", "-c", "pytroch"], "did you mean 'pytorch'?"),
-        (["events", "mnist", "-n", "other"], "is kept in namespace 'other'"),
+        (["events", "mnist", "-n", "other"], "in namespace 'other' of any run that is kept, but there is one in"),
     ],
 )
 def test_what_is_not_there_is_answered_with_what_is(run, words, sentence):
@@ -174,7 +177,7 @@ def test_a_job_waits_for_another_and_says_what_for(run):
 
     assert said.code == 0
     assert said.out.splitlines() == ["one/master-0 | first", "two/master-0 | second"]
-    assert "two waits: one pod needs cpu 1, but 0 of 1 is free" in said.err
+    assert "two waits: 1st in the queue; one pod needs cpu 1, but 0 of 1 is free (default/one holds 1)" in said.err
 
 
 @pytest.mark.e2e

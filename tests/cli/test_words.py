@@ -5,9 +5,6 @@ import pytest
 from trainwright.cli.address import Address, parse
 from trainwright.cli.words import columns, listed, seconds, span
 from trainwright.core.errors import BadRequest
-from trainwright.core.resources import Resource
-
-KINDS = [Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")]
 
 
 @pytest.mark.parametrize(
@@ -39,6 +36,18 @@ def test_tables_line_up():
     ]
 
 
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        pytest.param(None, ["NAME   WAITS FOR", "mnist  1 cpu is missing"], id="where there is room nothing is cut"),
+        pytest.param(18, ["NAME   WAITS FOR", "mnist  1 cpu is m…"], id="the widest column gives way"),
+        pytest.param(9, ["NAME   WAITS F…", "mnist  1 cpu i…"], id="but no column becomes narrower than a word"),
+    ],
+)
+def test_tables_fit_the_room_there_is(width, lines):
+    assert columns(("NAME", "WAITS FOR"), [("mnist", "1 cpu is missing")], width) == lines
+
+
 def test_lists_read_as_a_sentence():
     assert [listed(names) for names in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
 
@@ -55,10 +64,10 @@ def test_lists_read_as_a_sentence():
     ],
 )
 def test_addresses(text, address):
-    assert parse(text, KINDS) == address
+    assert parse(text) == address
 
 
 @pytest.mark.parametrize("text", ["", "/", "a/b/c", "mnist/"])
 def test_what_names_no_job_says_so(text):
     with pytest.raises(BadRequest, match="JOB/worker-1"):
-        parse(text, KINDS)
+        parse(text)

@@ -7,49 +7,35 @@ each both ways: with the server's answer heard, and with the answer lost.
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.kube.crashing import SOAK, Ending, ends_alike, eventually, kept_operator
-from tests.kube.cutting_proxy import Answer, CuttingProxy, Done
+from tests.desired.jobs import mpi_job, training_job
+from tests.kube.crashing import SOAK, Life, ends_alike, live
+from tests.kube.cutting_proxy import Answer, Done
 from tests.kube.running import Kubectl, account, install, refused
+from tests.reconcile import volcano
 from tests.reconcile.making import manifest
 from tools.kube import ControlPlane
 
-from trainwright.api.faces import PYTORCH_JOB as FACE
-from trainwright.cluster.kubernetes import KubernetesCluster
-from trainwright.core.errors import NotFound
-from trainwright.core.names import VERSION_LABEL
-from trainwright.core.objects import Object, controller_uid, nest, timestamp
-from trainwright.core.resources import AUTOSCALER, NAMESPACE, POD, SERVICE, Resource
-from trainwright.kinds import PYTORCH_JOB
+from trainwright.core.objects import Object
 
-SERVICE_ACCOUNT = Resource("", "v1", "serviceaccounts", "ServiceAccount", status=False)
 STRETCH = {"minReplicas": 1, "maxReplicas": 4}
-_NUMBERS = itertools.count(1)
 
 pytestmark = [pytest.mark.e2e, pytest.mark.fault, pytest.mark.timeout(3600 if SOAK else 180)]
 
 
-@dataclass(frozen=True)
-class Life:
-    """A job and what happens to it: each line a deed, and how the job must be after it, so that calls come in order.
+def tolerant(trainers: int) -> Object:
+    """Return a fault-tolerant TrainingJob with a parameter server."""
+    job = training_job(trainers)
+    elastic = {**job["spec"]["trainer"], "max-instance": trainers + 1}
+    return {**job, "spec": {**job["spec"], "fault_tolerant": True, "trainer": elastic, "pserver": {"min-instance": 1}}}
 
-    `Running 2/3 1: worker-0 worker-1` is the state, how many are active, the restarts, and the pods there are.
-    `nothing` in their place also means no Services, and `gone` that the job itself is no more.
-    """
 
-    says: str
-    job: Object
-    script: str
-
-    def steps(self) -> Iterator[tuple[str, str]]:
-        for line in self.script.strip().splitlines():
-            deed, _, seen = line.partition("->")
-            yield deed.strip(), seen.strip()
+def final(job: Object) -> Object:
+    """Return an MPIJob whose launcher is not tried again."""
+    return {**job, "spec": {**job["spec"], "backoffLimit": 0}}
 
 
 LIVES = [
@@ -122,6 +108,82 @@ LIVES = [
         succeed worker-0 -> gone
         """,
     ),
+    Life(
+        "a Volcano Job with names and keys starts again as a whole",
+        volcano.manifest("main=2", "PodFailed:RestartJob", plugins={"svc": [], "ssh": []}),
+        """
+        -> Pending 0/2 0: main-0 main-1
+        run main-0 -> Pending 1/2 0: main-0 main-1
+        run main-1 -> Running 2/2 0: main-0 main-1
+        fail main-1 -> Pending 0/2 1: main-0 main-1
+        run main-0 -> Pending 1/2 1: main-0 main-1
+        run main-1 -> Running 2/2 1: main-0 main-1
+        succeed main-0 -> Running 1/2 1: main-0 main-1
+        succeed main-1 -> Completed 0/2 1: main-0 main-1
+        """,
+    ),
+    Life(
+        "a Volcano Job is aborted and resumed by commands",
+        volcano.manifest("main=2"),
+        """
+        -> Pending 0/2 0: main-0 main-1
+        run main-0 -> Pending 1/2 0: main-0 main-1
+        run main-1 -> Running 2/2 0: main-0 main-1
+        suspend -> Aborted 0/2 0: nothing
+        resume -> Pending 0/2 0: main-0 main-1
+        run main-0 -> Pending 1/2 0: main-0 main-1
+        """,
+    ),
+    Life(
+        "the stages of a TrainingJob start one after the other, and a trainer that failed comes back",
+        tolerant(trainers=2),
+        """
+        -> Creating 0/2 0: master-0
+        run master-0 -> Creating 0/2 0: master-0 pserver-0
+        run pserver-0 -> Creating 0/2 0: master-0 pserver-0 trainer-0 trainer-1
+        run trainer-0 -> Creating 1/2 0: master-0 pserver-0 trainer-0 trainer-1
+        run trainer-1 -> Running 2/2 0: master-0 pserver-0 trainer-0 trainer-1
+        fail trainer-1 -> Running 1/2 1: master-0 pserver-0 trainer-0 trainer-1
+        run trainer-1 -> Running 2/2 1: master-0 pserver-0 trainer-0 trainer-1
+        succeed trainer-0 -> Running 1/2 1: master-0 pserver-0 trainer-0 trainer-1
+        succeed trainer-1 -> Succeeded 0/2 1: trainer-0 trainer-1
+        """,
+    ),
+    Life(
+        "the launcher of an MPIJob is started once, and succeeds",
+        mpi_job(2),
+        """
+        -> Created 0/3 0: worker-0 worker-1
+        run worker-0 -> Created 1/3 0: worker-0 worker-1
+        run worker-1 -> Created 2/3 0: launcher worker-0 worker-1
+        run launcher -> Running 3/3 0: launcher worker-0 worker-1
+        succeed launcher -> Succeeded 0/3 0: launcher
+        """,
+    ),
+    Life(
+        "the launcher of an MPIJob is started once, and fails",
+        final(mpi_job(2)),
+        """
+        -> Created 0/3 0: worker-0 worker-1
+        run worker-0 -> Created 1/3 0: worker-0 worker-1
+        run worker-1 -> Created 2/3 0: launcher worker-0 worker-1
+        run launcher -> Running 3/3 0: launcher worker-0 worker-1
+        fail launcher -> Failed 0/3 1: launcher
+        """,
+    ),
+    Life(
+        "an MPIJob by ssh is suspended and resumed",
+        mpi_job(2, modern=True),
+        """
+        -> Created 0/3 0: launcher worker-0 worker-1
+        run worker-0 -> Created 1/3 0: launcher worker-0 worker-1
+        run worker-1 -> Created 2/3 0: launcher worker-0 worker-1
+        run launcher -> Running 3/3 0: launcher worker-0 worker-1
+        suspend -> Suspended 0/3 0:
+        resume -> Created 0/3 0: launcher worker-0 worker-1
+        run worker-0 -> Created 1/3 0: launcher worker-0 worker-1
+        """,
+    ),
 ]
 
 
@@ -141,152 +203,18 @@ def stage(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     assert not refused(plane)
 
 
-@dataclass
-class Play:
-    """One job in a namespace of its own, played by the administrator."""
-
-    cluster: KubernetesCluster
-    namespace: str
-
-    async def begin(self, job: Object) -> None:
-        await self.cluster.create(NAMESPACE, {"metadata": {"name": self.namespace}})
-        # Until a controller has made it, pods are refused.
-        await eventually(lambda: self._exists(SERVICE_ACCOUNT, "default"), "the namespace has its service account")
-        metadata = {"name": "j", "namespace": self.namespace}
-        await self.cluster.create(PYTORCH_JOB.resource, {**job, "metadata": metadata})
-
-    async def go_through(self, life: Life) -> None:
-        for deed, seen in life.steps():
-            if deed:
-                verb, *words = deed.split()
-                await getattr(self, f"_{verb}")(*words)
-            await eventually(partial(self._is, seen), f"after {deed!r} it is {seen!r}", self.shown)
-
-    async def _run(self, pod: str) -> None:
-        await self._status("Running", {"running": {}}, pod)
-
-    async def _fail(self, pod: str) -> None:
-        await self._status("Failed", _ended(137), pod)
-
-    async def _succeed(self, pod: str) -> None:
-        await self._status("Succeeded", _ended(0), pod)
-
-    async def _scale(self, replicas: str) -> None:
-        await self._change(nest(PYTORCH_JOB.size_path, int(replicas)))
-
-    async def _suspend(self) -> None:
-        await self._change({"spec": {"runPolicy": {"suspend": True}}})
-
-    async def _resume(self) -> None:
-        await self._change({"spec": {"runPolicy": {"suspend": False}}})
-
-    async def _change(self, patch: Object) -> None:
-        await self.cluster.patch(PYTORCH_JOB.resource, self.namespace, "j", patch)
-
-    async def _status(self, phase: str, state: Object, pod: str) -> None:
-        """Say of a pod what a kubelet would say."""
-        container = {"name": "pytorch", "image": "i", "imageID": "i", "ready": False, "restartCount": 0, "state": state}
-        patch = {"status": {"phase": phase, "containerStatuses": [container]}}
-        await self.cluster.patch(POD, self.namespace, f"j-{pod}", patch, subresource="status")
-
-    # What is there
-
-    async def _is(self, seen: str) -> bool:
-        return await self.shown() == seen
-
-    async def shown(self) -> str:
-        """Return how the job is, in the words of a script; words that no script has while something is under way."""
-        job, children = await self._job(), await self._children()
-        if job is None:
-            return "gone" if not children else "gone, but not all it had"
-        status: Object = job.get("status") or {}
-        record: Object = status.get("record") or {}
-        pods = [each for each in children if each["kind"] == "Pod"]
-        versions = {each["metadata"]["labels"][VERSION_LABEL] for each in pods}
-        if record.get("retired") or versions - {str(record.get("version"))}:
-            return f"changing: {status}"
-        names = " ".join(sorted(each["metadata"]["name"].removeprefix("j-") for each in pods))
-        counted = f"{status.get('active')} {status.get('restarts')}"
-        return f"{FACE.standing(status).phase} {counted}: {names if children else 'nothing'}"
-
-    async def outcome(self) -> Object:
-        """Return all that must not depend on when the operator was killed: everything but uids, times and events."""
-        job, children = await self._job(), await self._children()
-        uid = job["metadata"]["uid"] if job else ""
-        status = job["status"] if job else {}
-        record = status.get("record") or {}
-        roles = record.get("roles") or {}
-        return {
-            "conditions": [
-                f"{each['type']}={each['status']} {each['reason']}: {each['message'].replace(self.namespace, 'ns')}"
-                for each in status.get("conditions") or ()
-            ],
-            "times": sorted(name for name in status if name.endswith("Time")),
-            "replicas": status.get("replicaStatuses"),
-            "counts": [status.get("active"), status.get("restarts"), record.get("version"), record.get("cause")],
-            "retired": record.get("retired"),
-            "roles": {
-                name: {**role, "seen": sorted(role.get("seen") or {}), "counted": role.get("counted")}
-                for name, role in roles.items()
-            },
-            "children": sorted(
-                (each["kind"], each["metadata"]["name"], controller_uid(each) == uid, str(_pod_phase(each)))
-                for each in children
-            ),
-        }
-
-    async def _job(self) -> Object | None:
-        try:
-            return await self.cluster.get(PYTORCH_JOB.resource, self.namespace, "j")
-        except NotFound:
-            return None
-
-    async def _children(self) -> list[Object]:
-        """Return everything there is, whoever it belongs to."""
-        listings = [await self.cluster.list(row, self.namespace) for row in (POD, SERVICE, AUTOSCALER)]
-        return [obj for listing in listings for obj in listing.items]
-
-    async def _exists(self, resource: Resource, name: str) -> bool:
-        try:
-            await self.cluster.get(resource, self.namespace, name)
-        except NotFound:
-            return False
-        return True
-
-
-def _pod_phase(obj: Object) -> str | None:
-    return obj["status"].get("phase") if obj["kind"] == "Pod" else None
-
-
-def _ended(code: int) -> Object:
-    return {"terminated": {"exitCode": code, "finishedAt": timestamp(datetime.now(UTC))}}
-
-
-async def live(life: Life, plane: ControlPlane, folder: Path, last: int = 0, answer: Answer = "answered") -> Ending:
-    """Play a life, with the operator killed after its call number `last`; 0 is never."""
-    namespace = f"life-{next(_NUMBERS)}"
-    proxy = CuttingProxy(plane.url, plane.ca, last, answer)
-    async with proxy.serving(), KubernetesCluster.from_config(str(plane.kubeconfig)) as cluster:
-        config = folder / f"{namespace}.kubeconfig"
-        config.write_text(proxy.kubeconfig(plane.folder / "operator.kubeconfig"))
-        play = Play(cluster, namespace)
-        await play.begin(life.job)
-        async with kept_operator(proxy, config, folder / f"{namespace}.log", namespace):
-            await play.go_through(life)
-            return Ending(await play.outcome(), proxy.created(), proxy.done, proxy.cut)
-
-
 def moments(done: Sequence[Done]) -> Iterator[tuple[int, Answer]]:
     """Yield after which calls the operator dies, and whether it hears their answers.
 
     The sample has the first call, the status that is written before something is destroyed, the destruction, and a late
-    call: that is where a record kept badly would count twice or not at all.
+    call: that is where a record kept badly would count twice or not at all. Who destroys nothing is killed halfway.
     """
     ways: tuple[Answer, ...] = ("unanswered", "answered")
     if SOAK:
         yield from itertools.product(range(1, len(done) + 1), ways)
         return
-    destruction = next(number for number, call in enumerate(done, 1) if call.method == "DELETE")
+    halfway = len(done) // 2
+    destruction = next((number for number, call in enumerate(done, 1) if call.method == "DELETE"), halfway)
     yield from zip((1, destruction - 1, destruction, len(done) * 5 // 6), itertools.cycle(ways), strict=False)
 
 

@@ -49,8 +49,8 @@ ENDS = {
 COLUMNS = {
     "PyTorchJob": "STATE=Succeeded ACTIVE=0/",
     "MPIJob": "STATE=Succeeded ACTIVE=0/",
-    "Job": "STATUS=Completed",
-    "TrainingJob": "PHASE=succeeded",
+    "Job": "STATUS=Completed RUNNINGS=0",
+    "TrainingJob": "STATE=succeeded WANTED=",
 }
 """By which words of `kubectl get` a user sees that a job has ended well."""
 

@@ -108,9 +108,8 @@ def launcher(kubectl: Kubectl) -> str:
 @pytest.mark.parametrize(
     ("make", "mpi"),
     [
-        pytest.param(mpi_job, "openmpi5", id="v1alpha1 with Open MPI 5"),
-        pytest.param(mpi_job, "mpich", id="v1alpha1 with MPICH"),
-        pytest.param(modern, "openmpi5", id="v2beta1 with Open MPI 5"),
+        pytest.param(mpi_job, "openmpi4", id="v1alpha1 with Open MPI 4"),
+        pytest.param(modern, "mpich", id="v2beta1 with MPICH"),
     ],
 )
 def test_every_rank_starts_on_its_host(kubectl: Kubectl, framework: Framework, make, mpi, tmp_path: Path):

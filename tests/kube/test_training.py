@@ -1,4 +1,4 @@
-"""The PyTorchJob examples on a real Kubernetes: applied with kubectl, trained by processes, disturbed and finished.
+"""The elastic PyTorchJob examples on a real Kubernetes: trained by processes, disturbed and finished.
 
 The trainers share out a fixed batch at each step and count each step once, so what the logs of all ranks tell together
 must be every step exactly once, whatever happened meanwhile.
@@ -55,21 +55,6 @@ class Training:
 def training(kubectl: Kubectl, nodes: Nodes, node: RunningNode, torch_python: Path) -> Training:
     """Return what looks at the job of a test, on a cluster with one node that has torch."""
     return Training(kubectl, nodes)
-
-
-def test_the_static_example(training, kubectl, root):
-    kubectl("apply", "-f", str(root / "examples" / "pytorch" / "static.yaml"))
-    kubectl("wait", "--for=condition=Succeeded", "pytorchjob/static", f"--timeout={PATIENCE:g}s")
-
-    pods = ["static-master-0", "static-worker-0", "static-worker-1", "static-worker-2"]
-    assert kubectl.names("pods", "--field-selector=status.phase=Succeeded") == pods, "pods stay to be looked at"
-    for rank, pod in enumerate(pods):
-        assert f"step 20 rank {rank} " in kubectl("logs", pod)
-    assert "4 ranks agree" in kubectl("logs", "static-master-0")
-    assert kubectl("get", "pytorchjob", "static").split("\n")[1].split()[:3] == ["static", "Succeeded", "0/4"]
-
-    kubectl("delete", "pytorchjob", "static")
-    kubectl.until_gone(*(f"pod/{pod}" for pod in pods), "service/static", "service/static-master-0")
 
 
 def test_the_elastic_example_loses_a_pod_grows_and_shrinks(training, kubectl, root):

@@ -1,10 +1,9 @@
-"""Volcano Jobs on a real Kubernetes: the examples as they stand, logins between pods, and commands by kubectl.
+"""Volcano Jobs on a real Kubernetes: logins between pods, commands by kubectl, and what stands around a job.
 
 The definitions are those `tw install` prints, and the API server checks against them. The scheduler is the stock one:
 `schedulerName: volcano`, which most manifests say, must not reach the pods.
 """
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,34 +22,6 @@ def until_phase(kubectl: Kubectl, job: str, phase: str) -> None:
 
 
 @pytest.mark.usefixtures("node")
-def test_names_indices_and_keys(kubectl: Kubectl, root: Path) -> None:
-    kubectl("apply", "-f", str(root / "examples" / "volcano" / "plain.yaml"))
-    until_phase(kubectl, "plain-job", "Completed")
-
-    said = kubectl("logs", "plain-job-master-0", "-c", "main").split("\n")
-    assert said[:2] == ["plain-job-worker-0.plain-job 200", "plain-job-worker-1.plain-job 200"]
-    assert kubectl.names("pods") == ["plain-job-master-0"], "what has ended by itself stays"
-    kubectl.until_gone(
-        "service/plain-job", "configmap/plain-job-svc", "secret/plain-job-ssh", "networkpolicy/plain-job"
-    )
-    columns = kubectl("get", "vcjob", "plain-job").split("\n")[1].split()
-    assert columns[:3] == ["plain-job", "Completed", "3"]
-
-
-@pytest.mark.torch
-@pytest.mark.usefixtures("node", "torch_python")
-def test_the_pytorch_example(kubectl: Kubectl, root: Path) -> None:
-    kubectl("apply", "-f", str(root / "examples" / "volcano" / "pytorch.yaml"))
-    until_phase(kubectl, "pytorch-job", "Completed")
-
-    assert {pod["spec"]["schedulerName"] for pod in kubectl.get("pods")} == {"default-scheduler"}
-    assert "3 ranks agree" in kubectl("logs", "pytorch-job-master-0")
-    job = kubectl.get(f"{JOBS}/pytorch-job")
-    assert job["spec"]["schedulerName"] == "volcano"
-    assert job["status"]["taskStatusCount"]["master"] == {"phase": {"Succeeded": 1}}
-
-
-@pytest.mark.usefixtures("node")
 def test_a_pod_logs_in_to_another(kubectl: Kubectl, framework: Framework) -> None:
     sshd = framework("sshd")
     ssh = "ssh -F /etc/keys/config -i /etc/keys/id_rsa -p 2222"
@@ -64,12 +35,15 @@ def test_a_pod_logs_in_to_another(kubectl: Kubectl, framework: Framework) -> Non
 
     said = kubectl("logs", "logins-client-0", "-c", "main").split("\n")
     assert [line for line in said if line.startswith("logins-")] == ["logins-server-0", "logins-server-1"]
+    assert kubectl.names("pods") == ["logins-client-0"], "what has ended by itself stays"
+    kubectl.until_gone("service/logins", "configmap/logins-svc", "secret/logins-ssh", "networkpolicy/logins")
 
 
 @pytest.mark.usefixtures("node")
 def test_a_job_is_aborted_and_resumed_by_command(kubectl: Kubectl) -> None:
     kubectl.apply(volcano_job("long", task("main", ["sleep", "1000"], replicas=2)))
     until_phase(kubectl, "long", "Running")
+    assert {pod["spec"]["schedulerName"] for pod in kubectl.get("pods")} == {"default-scheduler"}
     before = {pod["metadata"]["uid"] for pod in kubectl.get("pods")}
 
     kubectl.apply(command("AbortJob", "long"))

@@ -23,6 +23,7 @@ from trainwright.core.objects import Object, at
 from trainwright.core.resources import EVENT, NODE, POD, Resource
 from trainwright.desired import KUBERNETES
 from trainwright.kinds import KINDS, kind_of
+from trainwright.operator.home import is_elastic
 from trainwright.operator.loop import Operator
 from trainwright.operator.measures import Measures
 from trainwright.operator.scaling import Autoscaler, Conduct
@@ -124,7 +125,14 @@ class World:
         return NOON + timedelta(seconds=asyncio.get_running_loop().time())
 
     def autoscaler(self, cluster: Any = None) -> Autoscaler:
-        conduct = Conduct(settle=1.0, rest=30.0, max_load=self.max_load, without=self.without, capacity=self.capacity)
+        conduct = Conduct(
+            settle=1.0,
+            rest=30.0,
+            max_load=self.max_load,
+            without=self.without,
+            capacity=self.capacity,
+            in_turn=True,
+        )
         seen = confined(cluster or self.cluster, self.namespaces) if self.namespaces else cluster or self.cluster
         return Autoscaler(seen, KINDS, self.now, conduct=conduct, namespaces=self.namespaces, measures=self.measures)
 
@@ -217,7 +225,7 @@ async def world(*objects: Object, scaling: bool = True, **conduct: Any) -> Async
     await opened.submit(*objects)
     loops: list[Callable[[], Any]] = [
         Operator(opened.cluster, KINDS, KUBERNETES, opened.now).run,
-        Scheduler(opened.cluster).run,
+        Scheduler(opened.cluster, RESOURCES, is_elastic).run,
         opened.kubelet,
     ]
     if scaling:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trainwright.core.names import GANG_LABEL, GANG_MIN_ANNOTATION
 from trainwright.core.objects import Object
 from trainwright.placement.amounts import amounts
-from trainwright.placement.gangs import Gang, Member, gather, member
+from trainwright.placement.gangs import Gang, Member, accounted, gather
 from trainwright.placement.queue import Pass, Scene, schedule
 from trainwright.placement.quotas import Quota
 
@@ -50,9 +50,10 @@ def waits(each: Member) -> bool:
 
 
 def look(text: str, offered: dict[str, dict[str, int]] | None = None, quotas: tuple[Quota, ...] = ()) -> Pass:
-    pods = [member(pod(each.strip(), arrival)) for arrival, each in enumerate(text.split(","))]
+    pods = [accounted(pod(each.strip(), arrival)) for arrival, each in enumerate(text.split(","))]
     holding = [each for each in pods if each.node and not each.ended]
-    return schedule(Scene(FOUR if offered is None else offered, holding, gather(pods, waits), quotas=quotas))
+    elastic = {("default", "gang e")}
+    return schedule(Scene(FOUR if offered is None else offered, holding, gather(pods, waits), {}, elastic, quotas))
 
 
 @pytest.mark.parametrize(
@@ -97,19 +98,31 @@ def test_gangs(pods, started):
         ),
         pytest.param("x on=box cpu=3 priority=0, a cpu=4 priority=9", "", id="nothing that runs is ended for it"),
         pytest.param(
-            "a1 gang=a/1 on=box, a2 gang=a/1, b1 gang=b/3, b2 gang=b/3, b3 gang=b/3",
+            "e1 gang=e/1 on=box, e2 gang=e/1, b1 gang=b/3, b2 gang=b/3, b3 gang=b/3",
             "b1 b2 b3",
-            id="growth comes after every minimum",
+            id="the growth of an elastic job comes after every minimum",
         ),
         pytest.param(
-            "x on=box, a1 gang=a/1 on=box, a2 gang=a/1, b1 gang=b/3, b2 gang=b/3, b3 gang=b/3",
+            "x on=box, e1 gang=e/1 on=box, e2 gang=e/1, b1 gang=b/3, b2 gang=b/3, b3 gang=b/3",
             "",
             id="and does not take what a minimum waits for",
         ),
         pytest.param(
-            "a1 gang=a/2 cpu=2, a2 gang=a/2, a3 gang=a/2 cpu=2, a4 gang=a/2", "a1 a2", id="nor does a pod pass its own"
+            "b1 gang=b/3, b2 gang=b/3, b3 gang=b/3, a1 gang=a/1 on=box, a2 gang=a/1 cpu=2",
+            "a2",
+            id="another job needs the pods beyond its minimum",
         ),
-        pytest.param("a1 gang=a/1 on=box cpu=3, a2 gang=a/1 cpu=2, b", "b", id="what own pods leave no room for"),
+        pytest.param(
+            "b cpu=4 priority=9, a1 gang=a/2 on=box, a2 gang=a/2",
+            "a2",
+            id="what has begun is completed before all others",
+        ),
+        pytest.param(
+            "a1 gang=a/2 cpu=2, a2 gang=a/2, a3 gang=a/2 cpu=2, a4 gang=a/2", "a1 a2", id="no pod passes one of its own"
+        ),
+        pytest.param(
+            "a1 gang=a/1 on=box cpu=3, a2 gang=a/1 cpu=2, b", "b", id="who waits for pods of its own holds nobody up"
+        ),
     ],
 )
 def test_the_order(pods, started):
@@ -198,9 +211,9 @@ def test_back_fill(offered, pods, started):
         pytest.param(
             "a1 gang=a/1 on=box cpu=3, a2 gang=a/1 cpu=2, a3 gang=a/1 cpu=2",
             "a3",
-            "Unschedulable",
-            "one pod needs cpu 2, but 1 of 4 is free; it can never fit here",
-            id="those behind their own, too",
+            "Queued",
+            "one pod needs cpu 2, but 1 of 4 is free (default/a holds 3)",
+            id="who waits for pods of its own has no place in the queue",
         ),
     ],
 )
@@ -287,11 +300,11 @@ def test_without_nodes_nobody_starts():
 JOBS = st.lists(
     st.tuples(
         st.integers(0, 6),  # when it comes
-        st.integers(1, 6),  # how long it runs
-        st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=3),  # cpu and gpu of its pods
+        st.integers(1, 9),  # how long it runs
+        st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2)), min_size=1, max_size=2),  # cpu and gpu of its pods
     ),
-    min_size=2,
-    max_size=7,
+    min_size=4,
+    max_size=9,
 )
 Decide = Callable[[Scene], Pass]
 
@@ -352,7 +365,7 @@ def gang_of(number: int, pods: list[tuple[int, int]], comes: int) -> Gang:
 
 @settings(max_examples=100, deadline=None)
 @given(JOBS)
-@example([(0, 5, [(4, 0)]), (0, 1, [(4, 0)]), (1, 5, [(6, 0)]), (2, 5, [(2, 0)])])
+@example([(0, 9, [(3, 0)]), (0, 3, [(3, 0)]), (1, 5, [(5, 0)]), (2, 9, [(2, 0)])])
 def test_nobody_starts_later_because_somebody_passed(jobs):
     with_back_fill, without = lived(jobs, schedule), lived(jobs, in_turn)
 

@@ -75,12 +75,11 @@ class Pruning:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cluster, name)
 
-    async def patch(self, resource: Resource, *args: Any, **kwargs: Any) -> Object:
-        *named, patch = args
+    async def patch(self, resource: Resource, namespace: str, name: str, patch: Object, **kwargs: Any) -> Object:
         if kwargs.get("subresource") == "status" and resource in {kind.resource for kind in KINDS}:
-            kept = {name: value for name, value in patch["status"].items() if name not in self.LOST}
+            kept = {field: value for field, value in patch["status"].items() if field not in self.LOST}
             patch = {**patch, "status": kept}
-        return await self._cluster.patch(resource, *named, patch, **kwargs)
+        return await self._cluster.patch(resource, namespace, name, patch, **kwargs)
 
 
 @dataclass

@@ -54,6 +54,8 @@ def fulfilment(cluster: Cluster, jobs: Sequence[ElasticJob]) -> Plan:
         donors = _Donors(draft.ranked(), _fulfilled)
         late = _yield_to_others(draft, donors)
         awaited = _meet_minimums(draft, donors, in_turn=cluster.in_turn)
+        if cluster.in_turn:
+            awaited |= {resource for shape in +late if _is_offered(draft, shape) for resource in _scarce(draft, shape)}
         _expect_more(draft, donors, late)
         _hold_back(draft, awaited)
     for shape, count in draft.promised:
@@ -163,7 +165,7 @@ def _give_way(draft: Draft, donors: _Donors, shape: Shape, count: int) -> int:
     return sum(claim.times for claim in claims if claim.now)
 
 
-def _meet_minimums(draft: Draft, donors: _Donors, *, in_turn: bool) -> Collection[int]:
+def _meet_minimums(draft: Draft, donors: _Donors, *, in_turn: bool) -> set[int]:
     """Reserve what jobs lack to their minimum, first come first served.
 
     Where pods are placed in turn, nobody passes one that waits: return the resources for which somebody does.
@@ -184,7 +186,7 @@ def _meet_minimums(draft: Draft, donors: _Donors, *, in_turn: bool) -> Collectio
             refused[missing] = refusal
         draft.waiting[job.key] = f"its minimum of {gang.row.low} is not met: {refused[missing]}"
         if in_turn and _fits_alone(draft, gang):
-            awaited |= _resources(draft, gang)
+            awaited |= {resource for shape, _ in missing for resource in _scarce(draft, shape)}
     return awaited
 
 
@@ -199,10 +201,18 @@ def _asks(shape: Shape, resources: Collection[int]) -> bool:
     return any(resource in resources for resource, _ in shape.needs)
 
 
-def _resources(draft: Draft, gang: Gang) -> set[int]:
-    """Return what a gang lacks any of; places for pods are never what is short."""
-    wanted = {resource for shape, _ in gang.missing for resource, _ in shape.needs}
-    return wanted - {resource for name, resource in draft.resources() if name == "pods"}
+def _scarce(draft: Draft, shape: Shape) -> set[int]:
+    """Return what pods of a shape may wait for; places for pods are never what is short."""
+    return {resource for resource, _ in shape.needs} - {
+        resource for name, resource in draft.resources() if name == "pods"
+    }
+
+
+def _is_offered(draft: Draft, shape: Shape) -> bool:
+    """Say whether any node would hold a pod if it were empty."""
+    names = {resource: name for name, resource in draft.resources()}
+    needs = [(names[resource], amount) for resource, amount in shape.needs]
+    return any(all(node.offers.get(name, 0) >= amount for name, amount in needs) for node in draft.room.nodes)
 
 
 def _fits_alone(draft: Draft, gang: Gang) -> bool:

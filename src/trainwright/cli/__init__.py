@@ -6,6 +6,7 @@ helps. Every command module has a `command`. Errors become sentences on stderr a
 
 import gc
 import importlib
+import itertools
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ class Row:
     summary: str
 
 
-FILES, JOBS, CLUSTERS, OTHER = "Manifests", "Jobs that ran", "Kubernetes", "This program"
+FILES, JOBS, MACHINE, CLUSTERS, OTHER = "Manifests", "Jobs", "This machine", "Kubernetes", "This program"
 
 COMMANDS = {
     "run": Row(FILES, "Run the jobs of a manifest on this machine and wait for them."),
@@ -35,13 +36,28 @@ COMMANDS = {
     "explain": Row(FILES, "Print every field we inject into the pods, and why."),
     "simulate": Row(FILES, "Show what the autoscaler would do on a cluster from a file."),
     "demo": Row(FILES, "Train a static and an elastic job; lose a worker, add one."),
+    "apply": Row(JOBS, "Make jobs and what they need as manifests say."),
+    "ps": Row(JOBS, "List jobs: phase, ranks, restarts, what they wait for."),
     "status": Row(JOBS, "Show a job, its roles and its ranks."),
-    "why": Row(JOBS, "Say why a job has the size it has."),
+    "why": Row(JOBS, "Say why a job waits, is stuck, has failed, or is well."),
     "logs": Row(JOBS, "Print what the ranks of a job printed."),
     "events": Row(JOBS, "List what happened to a job."),
+    "exec": Row(JOBS, "Run a command beside a rank of a job."),
+    "top": Row(JOBS, "Show what ranks use: CPU, memory, steps per second."),
+    "serve": Row(MACHINE, "Make this machine a small cluster that lasts."),
+    "kubeconfig": Row(MACHINE, "Print where kubectl finds the running tw serve."),
+    "scale": Row(JOBS, "Give an elastic job another size."),
+    "suspend": Row(JOBS, "Let jobs wait; their pods are ended."),
+    "resume": Row(JOBS, "Start suspended jobs again."),
+    "retry": Row(JOBS, "Run jobs that have ended once more."),
+    "cancel": Row(JOBS, "End jobs; they stay to be looked at."),
+    "delete": Row(JOBS, "Remove jobs and all that is theirs."),
+    "wait": Row(JOBS, "Return when a job has ended, or is as you want it."),
     "install": Row(CLUSTERS, "Print everything a cluster needs to run our kinds."),
+    "uninstall": Row(CLUSTERS, "Print what to delete to be without it again."),
     "operator": Row(CLUSTERS, "Look after the jobs of a cluster."),
     "node": Row(CLUSTERS, "Make this machine a node whose pods are processes."),
+    "doctor": Row(OTHER, "Say what works here, and what to do about the rest."),
     "completion": Row(OTHER, "Print the completion script for your shell."),
 }
 
@@ -77,6 +93,7 @@ class _Commands(click.Group):
     epilog="Try: tw run examples/pytorch/static.yaml",
 )
 @click.version_option(__version__, "--version", message="trainwright %(version)s")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show where in the program an error comes from.")
 def tw() -> None:
     """Run distributed training jobs from the manifests you already have."""
 
@@ -96,31 +113,53 @@ def _code() -> int:
         return exits.USAGE
     except (click.Abort, KeyboardInterrupt):
         return exits.INTERRUPTED
-    except BrokenPipeError:
-        from trainwright.cli.screen import forget_stdout
-
-        forget_stdout()
-        return exits.after_signal(13)
     except Exception as error:  # noqa: BLE001 - ours are said, faults are shown
         return _explained(error)
     return result if isinstance(result, int) else exits.OK
 
 
 def _explained(error: Exception) -> int:
-    """Say an error of ours in its own words and return its exit code; anything else is a fault and shows where."""
-    from trainwright.core.errors import BadRequest, ManifestError, NotFound, TrainwrightError
+    """Say an error of ours in its own words and return its exit code; where it comes from shows --debug alone."""
+    from trainwright.core.errors import (
+        AlreadyExists,
+        BadRequest,
+        Conflict,
+        Invalid,
+        ManifestError,
+        NotFound,
+        OutOfTime,
+        TrainwrightError,
+    )
 
     while isinstance(error, ExceptionGroup):  # task groups wrap what ended them
         error = error.exceptions[0]
-    if not isinstance(error, TrainwrightError | OSError):
+    if isinstance(error, BrokenPipeError):  # whoever read us has seen enough
+        from trainwright.cli.screen import forget_stdout
+
+        forget_stdout()
+        return exits.after_signal(13)
+    if _is_debugging():
         import traceback
 
         traceback.print_exception(error)
-        return _said(
-            RuntimeError("this is a fault of Trainwright itself, not of your job; please report it"), exits.OURS
-        )
-    codes: dict[type, int] = {ManifestError: exits.REJECTED, NotFound: exits.NOT_FOUND, BadRequest: exits.USAGE}
+    if not isinstance(error, TrainwrightError | OSError):
+        said = f"{type(error).__name__}: {error}; this is a fault of Trainwright itself, not of your job"
+        return _said(RuntimeError(f"{said}: please report it with what tw --debug shows"), exits.OURS)
+    codes: dict[type, int] = {
+        ManifestError: exits.REJECTED,
+        Invalid: exits.REJECTED,
+        NotFound: exits.NOT_FOUND,
+        BadRequest: exits.USAGE,
+        Conflict: exits.REFUSED,
+        AlreadyExists: exits.REFUSED,
+        OutOfTime: exits.DEADLINE,
+    }
     return _said(error, codes.get(type(error), exits.OURS), prefix="" if isinstance(error, ManifestError) else "tw: ")
+
+
+def _is_debugging() -> bool:
+    """Say whether --debug stands before the command, where it is ours."""
+    return "--debug" in itertools.takewhile(lambda word: word.startswith("-"), sys.argv[1:])
 
 
 def _said(error: Exception, code: int, prefix: str = "tw: ") -> int:

@@ -1,10 +1,9 @@
 """How a user names a job or one of its ranks: `mnist`, `pytorchjob/mnist`, `mnist/worker-1`, `mnist/3`."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
+from trainwright.api.faces import FACES
 from trainwright.core.errors import BadRequest
-from trainwright.core.resources import Resource
 
 
 @dataclass(frozen=True)
@@ -19,12 +18,17 @@ class Address:
         return "/".join(part for part in (self.kind, self.job, self.rank) if part)
 
 
-def parse(text: str, kinds: Iterable[Resource]) -> Address:
+def parse(text: str) -> Address:
     """Return what a user means; the first part is a kind only if a kind is called so."""
     parts = text.split("/")
-    names = {name: row.kind for row in kinds for name in (row.kind.lower(), row.plural, str(row))}
-    kind = names.get(parts[0].lower(), "") if len(parts) > 1 else ""
+    kind = kinds().get(parts[0].lower(), "") if len(parts) > 1 else ""
     rest = parts[1:] if kind else parts
     if not 1 <= len(rest) <= 2 or not all(rest):
         raise BadRequest(f"{text!r} names no job; write JOB, KIND/JOB, JOB/worker-1 or JOB/3")
     return Address(job=rest[0], kind=kind, rank=rest[1] if len(rest) == 2 else "")
+
+
+def kinds() -> dict[str, str]:
+    """Return every word that names a kind, and the kind."""
+    words = {word: face.name for face in FACES for word in (*face.short_names, face.name.lower())}
+    return words | {word: face.name for face in FACES for word in (face.resource.plural, str(face.resource))}

@@ -5,6 +5,8 @@ mean what they mean to `timeout`, `env` and the shell.
 """
 
 OK = 0
+REFUSED = 1
+"""As things are, that cannot be done: the job has ended, is not elastic, or was changed by somebody else meanwhile."""
 USAGE = 2
 DEADLINE = 124
 """--timeout, or the job's own activeDeadlineSeconds, has passed."""

@@ -2,15 +2,15 @@
 
 from datetime import datetime
 
+from trainwright.api.faces import Standing
 from trainwright.core.objects import Object, at, moment
 from trainwright.kinds import kind_of
-from trainwright.reconcile.kind import Standing
 
 
 def state(job: Object) -> Standing:
     """Return where a job stands, in its kind's own words."""
     kind = kind_of(job)
-    return kind.life.standing(job.get("status") or {}) if kind else Standing("Unknown")
+    return kind.face.standing(job.get("status") or {}) if kind else Standing("Unknown")
 
 
 def lasted(job: Object, now: datetime) -> float | None:

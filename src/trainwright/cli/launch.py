@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from trainwright.cli import exits, jobs, ranks, report, runs
+from trainwright.cli.homes import SOCKET
 from trainwright.cli.kept import GONE
 from trainwright.cli.loading import Loaded
 from trainwright.cli.merge import Merger, Prefixes, Source
@@ -27,6 +28,7 @@ from trainwright.kinds import KINDS, kind_of
 from trainwright.node.base import Trial
 from trainwright.operator import log
 from trainwright.operator.home import HomeOptions, LocalHome, local_home
+from trainwright.server.sockets import answering
 
 _SIGNALS = {
     signal.SIGINT: Stop(exits.INTERRUPTED, "interrupted"),
@@ -122,7 +124,10 @@ class _Run:
             for warning in self._loaded.warnings:
                 self._screen.say(warning)
             self._merger.start()
-            async with self._session.on(home.cluster, [kind.resource for kind in KINDS]):
+            async with (
+                answering(home, self._folder.path / SOCKET),
+                self._session.on(home.cluster, [kind.resource for kind in KINDS]),
+            ):
                 await self._submit(home)
                 async with _beside(beside, Live(home, self._session, self._view, self._folder.path)):
                     await self._session.until_over()

@@ -1,127 +1,126 @@
-"""`tw logs JOB`: what the ranks of a job printed, from the files of its run."""
+"""`tw logs JOB`: what the ranks of a job printed, in the order of time; and with -f what they go on to print."""
 
-import sys
-import time
-from collections.abc import Iterable
-from itertools import groupby
+import asyncio
+import re
+import signal
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
 
 from trainwright.cli.completion import jobs as complete_jobs
+from trainwright.cli.homes import Where, where_options
+from trainwright.cli.words import Duration
 
 if TYPE_CHECKING:
-    from trainwright.cli.kept import KeptJob
-    from trainwright.cli.merge import Source
+    from trainwright.cli.log_readers import Choice
+    from trainwright.cli.log_sources import Asked
+    from trainwright.cli.time_order import Line
 
-POLL_SECONDS = 0.2
+
+class Pattern(click.ParamType["re.Pattern[bytes]"]):
+    """A regular expression on the command line."""
+
+    name = "pattern"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> "re.Pattern[bytes]":
+        """Return it compiled, or fail with what is wrong."""
+        if isinstance(value, re.Pattern):
+            return value
+        try:
+            return re.compile(str(value).encode())
+        except re.error as error:
+            self.fail(f"{value!r} is no regular expression: {error}", param, ctx)
 
 
 @click.command("logs")
 @click.argument("job", metavar="JOB[/RANK]", shell_complete=complete_jobs)
-@click.option("-n", "--namespace", help="Look in this namespace only.")
-@click.option("-c", "--container", default="", help="Only this container of each rank.")
-@click.option("-p", "--previous", is_flag=True, help="Only the run of the container before its last restart.")
-@click.option("-f", "--follow", is_flag=True, help="Go on while the job runs.")
-@click.option("--tail", type=click.IntRange(0), help="Only the last so many lines of each rank.")
-def command(job: str, namespace: str | None, container: str, previous: bool, follow: bool, tail: int | None) -> None:
-    """Print what the ranks of a job printed, every restart included.
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option("--tail", type=click.IntRange(0), metavar="N", help="Only the last so many lines of each rank.")
+@click.option("--since", type=Duration(), metavar="D", help="Only what was printed so lately: 30s, 5m.")
+@click.option("--grep", "pattern", type=Pattern(), metavar="REGEX", help="Only lines in which this is found.")
+@click.option("--rank", "numbers", metavar="0-3", help="Only these ranks, counted through all: 3, 0-3 or 0,2,5-7.")
+@click.option("-c", "--container", default="", metavar="NAME", help="Only this container of each rank.")
+@click.option("-p", "--previous", is_flag=True, help="Only the run of each container before its last restart.")
+@click.option("--timestamps", is_flag=True, help="Say when each line was printed.")
+@where_options
+def command(
+    job: str,
+    follow: bool,
+    tail: int | None,
+    since: float | None,
+    pattern: "re.Pattern[bytes] | None",
+    numbers: str | None,
+    container: str,
+    previous: bool,
+    timestamps: bool,
+    where: Where,
+) -> None:
+    """Print what the ranks of a job printed, in the order of time, each line with its rank in front.
+
+    On this machine every restart is there; a cluster has the last run of each container and the one before it.
 
     \b
-    tw logs mnist              all ranks, each line with its rank in front
-    tw logs mnist/worker-1     one rank, as it printed it
+    tw logs mnist                     all ranks
+    tw logs mnist/worker-1            one rank, as it printed it
+    tw logs mnist -f --tail 10        the last lines, and what comes
+    tw logs mnist --rank 0-3 --grep 'loss|acc'
     """  # noqa: D301 - click reads \b as "leave these lines alone"
-    from trainwright.cli import kept
+    from trainwright.cli import seen
+    from trainwright.cli.log_readers import Choice
+    from trainwright.cli.log_sources import Asked
 
-    found = kept.find(job, namespace)
-    if follow and found.run.running:
-        _follow(found)
-        return
-    chosen = _chosen(found, container, previous=previous)
-    several = len({(source.pod, source.container) for source in chosen}) > 1
-    for prefix, sources in groupby(chosen, key=lambda source: _prefix(found, source, several=several)):
-        _print(found, prefix, sources, tail)
-
-
-def _chosen(found: "KeptJob", container: str, *, previous: bool) -> "list[Source]":
-    """Return the log files asked for, in the order of ranks, incarnations in order."""
-    from trainwright.cli.merge import sources
-    from trainwright.core.errors import NotFound, did_you_mean
-
-    names = [pod["metadata"]["name"] for pod in found.pods()]
-    uids = [pod["metadata"]["uid"] for pod in found.view.every_pod(found.key)]
-    there = [each for each in sources(found.run.path) if each.pod in names and each.uid in uids]
-    there.sort(key=lambda each: (names.index(each.pod), uids.index(each.uid), each.container, each.restart))
-    containers = sorted({each.container for each in there})
-    if container and container not in containers:
-        known = ", ".join(containers) or "none that printed"
-        raise NotFound(
-            f"{found.address} has no container {container!r}{did_you_mean(container, containers)} (there are: {known})"
-        )
-    there = [each for each in there if (each.container == container if container else _main(found, each))]
-    return _before_last(there) if previous else there
+    after = None if since is None else datetime.now(UTC) - timedelta(seconds=since)
+    asked = Asked(follow=follow and not previous, previous=previous, tail=tail, since=after)
+    choice = Choice(container, seen.numbers(numbers) if numbers else None)
+    # The event loop may be held up by a pager, and Ctrl-C must end the command nevertheless.
+    signal.signal(signal.SIGINT, _interrupt)
+    asyncio.run(_logs(where, job, choice, asked, _Printer(pattern, after, timestamps=timestamps)))
 
 
-def _main(found: "KeptJob", source: "Source") -> bool:
-    """Say whether a container is printed unasked: init steps only among all ranks, and what printed nothing never."""
-    from trainwright.core.objects import at
-
-    names = [each["name"] for each in at(found.view.pods[source.uid], ("spec", "containers")) or ()]
-    wanted = not found.address.rank or source.container in names
-    return wanted and source.path(found.run.path).stat().st_size > 0
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
-def _before_last(sources: "Iterable[Source]") -> "list[Source]":
-    grouped = [list(group) for _, group in groupby(sources, key=lambda each: (each.pod, each.container))]
-    return [group[-2] for group in grouped if len(group) > 1]
+async def _logs(where: Where, job: str, choice: "Choice", asked: "Asked", printer: "_Printer") -> None:
+    from trainwright.cli import homes, log_readers
+    from trainwright.cli.seen import look
+
+    async with homes.opened(where, job) as home:
+        reader = log_readers.reader(await look(home, job), choice, asked)
+        printer.with_names = reader.needs_names
+        await reader.read(printer.print)
 
 
-def _prefix(found: "KeptJob", source: "Source", *, several: bool) -> bytes:
-    """Return what to put before each line; nothing when only one container was asked for."""
-    from trainwright.cli.view import container_name
+class _Printer:
+    """Writes lines to standard output: those that are wanted, with what belongs in front."""
 
-    if not several:
-        return b""
-    return f"{container_name(found.view.pods[source.uid], source.container, several_jobs=False)} | ".encode()
+    def __init__(self, pattern: "re.Pattern[bytes] | None", since: datetime | None, *, timestamps: bool) -> None:
+        from trainwright.cli.merge import Prefixes
+        from trainwright.cli.screen import Screen
+        from trainwright.node.log_times import written
 
+        screen = Screen()
+        self._write = screen.log
+        self._prefixes = Prefixes(terminal=screen.terminal, colour=screen.colour)
+        self._pattern = pattern
+        self._since = written(int(since.timestamp() * 1e9)) if since else ""
+        self._timestamps = timestamps
+        self.with_names = True
 
-def _print(found: "KeptJob", prefix: bytes, sources: "Iterable[Source]", tail: int | None) -> None:
-    from trainwright.cli.merge import lines_of
-    from trainwright.cli.report import last_lines
+    def print(self, lines: "list[Line]") -> None:
+        """Print lines; blocks while nobody reads them."""
+        wanted = [line for line in lines if self._is_wanted(line)]
+        names = dict.fromkeys(line.log for line in wanted)
+        before = {name: self._prefixes.of(name) if self.with_names else b"" for name in names}
+        if self._timestamps:
+            text = b"".join(before[line.log] + line.time.encode() + b" " + line.text for line in wanted)
+        else:
+            text = b"".join(before[line.log] + line.text for line in wanted)
+        if text:
+            self._write(text)
 
-    out = sys.stdout.buffer
-    if tail is not None:
-        lines = [line for source in sources for line in last_lines(source.path(found.run.path), tail)]
-        for line in lines[len(lines) - min(tail, len(lines)) :]:
-            out.write(prefix + line.encode() + b"\n")
-    else:
-        for source in sources:
-            for piece in lines_of(source.path(found.run.path), prefix):
-                out.write(piece)
-    out.flush()
-
-
-def _follow(found: "KeptJob") -> None:
-    """Print everything from the start and go on until the run is over."""
-    from trainwright.cli.merge import Merger, Prefixes, Source
-    from trainwright.cli.screen import Screen
-
-    names = {pod["metadata"]["name"] for pod in found.pods()} if found.address.rank else set()
-    screen = Screen()
-
-    def label(source: Source) -> str:
-        if names and source.pod not in names:
-            return ""
-        return source.pod.removeprefix(f"{found.key.name}-")
-
-    broken: list[OSError] = []
-    prefixes = Prefixes(terminal=screen.terminal, colour=screen.colour)
-    merger = Merger(found.run.path, screen.log, label, prefixes, broken.append)
-    merger.start()
-    try:
-        while found.run.running and merger.busy:
-            time.sleep(POLL_SECONDS)
-    finally:
-        merger.finish()
-    if broken:
-        raise broken[0]
+    def _is_wanted(self, line: "Line") -> bool:
+        if self._since and line.time < self._since:
+            return False
+        return self._pattern is None or self._pattern.search(line.text) is not None

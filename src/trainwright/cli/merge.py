@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainwright.node.log_times import prefixed
 from trainwright.node.logs import log_path, pod_folder, runs
 
 CHUNK = 1 << 18
@@ -191,18 +192,9 @@ class Merger:
         prefix, open_line, printed = b"", False, False
         for piece in reader.more(ended=over):
             prefix = prefix or self._prefixes.of(label or source.pod)  # only who prints takes a colour and width
-            self._sink(_prefixed(piece, prefix, open_line=open_line))
+            self._sink(prefixed(piece, prefix, open_line=open_line))
             open_line, printed = not piece.endswith(b"\n"), True
         return printed
-
-
-def lines_of(path: Path, prefix: bytes) -> Iterator[bytes]:
-    """Yield a whole file with a prefix before each line; a last line without an end gets one."""
-    reader, open_line = _Reader(path), False
-    while pieces := list(reader.more(ended=True)):
-        for piece in pieces:
-            yield _prefixed(piece, prefix, open_line=open_line) if prefix else piece
-            open_line = not piece.endswith(b"\n")
 
 
 def write_all(file: int, data: bytes) -> None:
@@ -210,10 +202,3 @@ def write_all(file: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
-
-
-def _prefixed(piece: bytes, prefix: bytes, *, open_line: bool) -> bytes:
-    """Return a piece with the prefix in front of each of its lines; not of the first if that has begun already."""
-    whole = piece.endswith(b"\n")
-    body = (piece[:-1] if whole else piece).replace(b"\n", b"\n" + prefix)
-    return (b"" if open_line else prefix) + body + (b"\n" if whole else b"")

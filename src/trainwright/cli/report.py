@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainwright.api.faces import Standing
 from trainwright.cli import exits, ranks
 from trainwright.cli.merge import Source
 from trainwright.cli.ranks import Ending
@@ -12,7 +13,6 @@ from trainwright.cli.view import JobKey, View
 from trainwright.cli.words import counted, span
 from trainwright.core.objects import Object
 from trainwright.reconcile import record as records
-from trainwright.reconcile.kind import Standing
 from trainwright.reconcile.verdicts import Culprit, read_culprit
 
 LAST_LINES = 10
@@ -60,6 +60,8 @@ def _log(pod: Object, ending: Ending, folder: Path) -> Path | None:
 
 def failed(job: JobKey, state: Standing, blamed: Blame | None) -> list[str]:
     """Return what to say about a job that failed."""
+    if state.cancelled:
+        return [state.message or f"{job} was cancelled"]
     how = "failed" if state.phase == state.outcome else f"failed ({state.phase})"
     if blamed is None:
         return [f"{job} {how}: {state.message or state.reason or 'no reason is known'}"]
@@ -89,6 +91,8 @@ def code(state: Standing, blamed: Blame | None) -> int:
         return exits.OK
     if state.late:
         return exits.DEADLINE
+    if state.cancelled:
+        return exits.CANCELLED
     return blamed.code if blamed else 1
 
 

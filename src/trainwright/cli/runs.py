@@ -66,7 +66,7 @@ class Kept:
     @property
     def running(self) -> bool:
         """Say whether the run is still going on."""
-        return _locked(self.path)
+        return is_locked(self.path)
 
 
 def state(environment: Mapping[str, str] = os.environ) -> Path:
@@ -99,7 +99,7 @@ def prune(root: Path, keep: int) -> None:
     names = _names(root)
     for name in names[: max(len(names) - keep, 0)]:
         with suppress(OSError):
-            if not _locked(root / name):
+            if not is_locked(root / name):
                 shutil.rmtree(root / name, ignore_errors=True)
 
 
@@ -159,7 +159,8 @@ def _lock(path: Path) -> int:
     return lock
 
 
-def _locked(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
+    """Say whether somebody is at work in a folder: its lock is held."""
     try:
         lock = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

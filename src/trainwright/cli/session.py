@@ -217,7 +217,7 @@ class Session:
             if state.phase not in ("Pending", "Created") and not state.finished and not self._screen.live:
                 self._screen.say(f"{job} {state.phase.lower()}", style="dim")
             if state.phase == "Suspended":
-                self._screen.say(f"{job} waits: it is suspended; --set spec.runPolicy.suspend=false lets it run")
+                self._screen.say(f"{job} waits: it is suspended; tw resume {job} lets it run")
         for sentence in set() if self.stopped else self._waits(job) - self._told_waits:
             self._told_waits.add(sentence)
             self._screen.say(f"{job} waits: {sentence}")

@@ -1,82 +1,140 @@
-"""`tw status JOB`: a job, its roles and its ranks, as they are or were when the run ended."""
+"""`tw status JOB`: a job, its roles and its ranks, as they are, or were when the job was last seen."""
 
-import sys
+import asyncio
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from trainwright.cli.completion import jobs as complete_jobs
+from trainwright.cli.homes import Where, where_options
+from trainwright.cli.output import Output, output_option
 
 if TYPE_CHECKING:
-    from trainwright.cli.kept import KeptJob
     from trainwright.cli.ranks import Rank
+    from trainwright.cli.seen import Seen
+
+_EVERY_SECONDS = 1.0
+_LONGEST_LINE = 80
 
 
 @click.command("status")
 @click.argument("job", metavar="JOB[/RANK]", shell_complete=complete_jobs)
-@click.option("-n", "--namespace", help="Look in this namespace only.")
-@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Print the job object instead.")
-def command(job: str, namespace: str | None, output: str | None) -> None:
-    """Show a job, its roles and its ranks: phase, exit, restarts, the last line of each.
+@click.option("-w", "--watch", is_flag=True, help="Show it again whenever it has changed, until the job has ended.")
+@where_options
+@output_option()
+def command(job: str, watch: bool, where: Where, output: Output | None) -> None:
+    """Show a job, its roles and its ranks: phase, node, exit code, restarts, the last line of each.
 
     \b
     tw status mnist
     tw status mnist/worker-1
+    tw status mnist -w
     tw status mnist -o json
     """  # noqa: D301 - click reads \b as "leave these lines alone"
-    from trainwright.cli import kept
-    from trainwright.cli.output import dump
-
-    found = kept.find(job, namespace)
-    if output:
-        wanted: Any = found.pods()[0] if found.address.rank else found.object
-        sys.stdout.write(dump(wanted, output))
-        return
-    for line in lines(found, datetime.now(UTC)):
-        click.echo(line)
+    asyncio.run(_watch(where, job) if watch and output is None else _status(where, job, output))
 
 
-def lines(found: "KeptJob", now: datetime) -> list[str]:
-    """Return the tree of a job: itself, how it came to this, its roles, their ranks."""
-    from trainwright.cli import jobs
-    from trainwright.cli.words import span
+async def _status(where: Where, job: str, output: Output | None) -> None:
+    from trainwright.cli import homes
+    from trainwright.cli.output import printed
+    from trainwright.cli.seen import look
 
-    job = found.object
-    if job is None:
-        return [f"{found.key.kind} {found.key.name}: nothing was kept of it but its logs, in {found.run.path}"]
-    state, outcome = jobs.state(job), found.run.meta.get("outcome", "")
-    ended = _ended(found.run.meta, now)
-    lasted = jobs.lasted(job, ended)
-    phase = state.phase if state.finished or found.run.running else outcome or "Unfinished: the run was killed"
-    head = f"{found.key.kind} {found.key.namespace}/{found.key.name}: {phase}"
-    if lasted is not None and not found.run.running:
-        head += f" after {span(lasted) if lasted else 'less than 1s'}"
+    async with homes.opened(where, job) as home:
+        found = await look(home, job)
+        if output:
+            click.echo(printed([found.pods()[0] if found.address.rank else found.job], output), nl=False)
+            return
+        for line in await _shown(found):
+            click.echo(line)
+
+
+async def _watch(where: Where, job: str) -> None:
+    """Show the tree again and again: on a terminal in its place, elsewhere one below the other."""
+    from trainwright.cli import homes
+    from trainwright.cli.screen import Screen
+    from trainwright.cli.seen import look
+
+    screen, before = Screen(words=1), list[str]()
+    async with homes.opened(where, job) as home:
+        while True:
+            found = await look(home, job)
+            lines = await _shown(found)
+            over = home.kind == "kept" or found.kind.face.standing(found.job.get("status") or {}).finished
+            if screen.live and not over:
+                screen.show(lambda width, height, lines=lines: [line[:width] for line in lines[: height - 1]])  # type: ignore[misc]
+            elif lines != before:
+                screen.show(None)
+                screen.say("\n".join(["", *lines] if before and not screen.live else lines))
+            if over:
+                break
+            before = lines
+            await asyncio.sleep(_EVERY_SECONDS)
+            if not homes.is_there(home):
+                home = homes.afterwards(home)
+    screen.settle()
+
+
+async def _shown(found: "Seen") -> list[str]:
+    from trainwright.cli.gathered import outputs
+
+    said = await outputs(found.home, found.kind, found.pods())
+    last = {uid: each.lines[-1] if each.lines else "" for uid, each in said.items()}
+    return lines(found, last, datetime.now(UTC))
+
+
+def lines(found: "Seen", last: Mapping[str, str], now: datetime) -> list[str]:
+    """Return the tree of a job: itself, how it came to this, its roles, their ranks; `last` lines go by pod uid."""
     return [
-        head,
-        *(f"  {line}" for line in _conditions(job)),
-        *(f"  {line}" for line in _scalings(job)),
-        *_roles(found, ended),
-        f"  kept in {found.run.path}",
+        _head(found, now),
+        *(f"  {line}" for line in (*_elasticity(found), *_conditions(found.job), *_scalings(found.job))),
+        *_roles(found, last, _ended(found, now)),
+        *([f"  kept in {found.home.folder}"] if found.home.kind in ("run", "kept") else []),
     ]
 
 
-def _ended(meta: Any, now: datetime) -> datetime:
-    from trainwright.core.objects import moment
+def _head(found: "Seen", now: datetime) -> str:
+    from trainwright.cli import jobs
+    from trainwright.cli.words import span
 
-    return moment(meta.get("ended")) or now
+    standing, key = found.kind.face.standing(found.job.get("status") or {}), found.key
+    left = found.home.ended if not standing.finished else ""
+    phase = {"": standing.phase, "Killed": "Unfinished: the run was killed"}.get(left, left)
+    lasted = jobs.lasted(found.job, _ended(found, now))
+    head = f"{key.kind} {key.namespace}/{key.name}: {phase}"
+    if lasted is None:
+        return head
+    took = span(lasted) if lasted else "less than 1s"
+    return f"{head} after {took}" if standing.finished or left else f"{head} for {took}"
 
 
-def _conditions(job: dict[str, Any]) -> list[str]:
+def _ended(found: "Seen", now: datetime) -> datetime:
+    """Return until when ages are counted: the last that is known of a job that was left unfinished."""
+    from trainwright.core.objects import at, moment
+
+    if done := moment(at(found.job, ("status", "completionTime"))):
+        return done
+    times = [moment(each.get("lastTransitionTime")) for each in at(found.job, ("status", "conditions")) or ()]
+    known = [time for time in times if time]
+    return max(known) if found.home.kind == "kept" and known else now
+
+
+def _elasticity(found: "Seen") -> Iterator[str]:
+    """Yield the range of an elastic job, and where in it the job is."""
+    job = found.kind.read(found.job)
+    if job.elastic:
+        size = job.count(job.elastic.role)
+        yield f"elastic: {job.elastic.minimum} ≤ {size} {job.elastic.role} ≤ {job.elastic.maximum}"
+
+
+def _conditions(job: dict[str, Any]) -> Iterator[str]:
     from trainwright.cli.words import clock
     from trainwright.core.objects import at
 
-    lines = []
     for each in at(job, ("status", "conditions")) or ():
         said = f": {each['message']}" if each.get("message") else ""
-        lines.append(f"{clock(each.get('lastTransitionTime')):8}  {_condition(each)}{said}")
-    return lines
+        yield f"{clock(each.get('lastTransitionTime')):8}  {_condition(each)}{said}"
 
 
 def _condition(each: dict[str, Any]) -> str:
@@ -86,49 +144,48 @@ def _condition(each: dict[str, Any]) -> str:
     return str(each["type"]) if each.get("status") == "True" else f"no longer {each['type']}"
 
 
-def _scalings(job: dict[str, Any]) -> list[str]:
-    """Return how the job came to its size."""
+def _scalings(job: dict[str, Any]) -> Iterator[str]:
+    """Yield how the job came to its size."""
     from trainwright.api.scaling import history
     from trainwright.cli.words import clock
 
-    return [f"{clock(each.time):8}  Scaled: {each.reason}" for each in history(job.get("status"))]
+    return (f"{clock(each.time):8}  Scaled: {each.reason}" for each in history(job.get("status")))
 
 
-def _roles(found: "KeptJob", ended: datetime) -> list[str]:
+def _roles(found: "Seen", last: Mapping[str, str], ended: datetime) -> list[str]:
     """Return each role with its ranks below it."""
     from trainwright.cli.words import columns
 
     asked = {pod["metadata"]["name"] for pod in found.pods()}
     ranks = [rank for rank in found.view.ranks(found.key) if rank.pod in asked]
-    table = columns(
-        ("RANK", "PHASE", "EXIT", "RESTARTS", "AGE", "LAST LINE"), [_cells(found, rank, ended) for rank in ranks]
-    )
+    if not ranks:
+        return ["  it has no ranks"]
+    heads = ("RANK", "PHASE", "NODE", "EXIT", "RESTARTS", "AGE", "LAST LINE")
+    cells = [_cells(found, rank, last.get(rank.uid, ""), ended) for rank in ranks]
+    table = columns(heads, cells)
     lines, role = [f"    {table[0]}"], ""
     for rank, line in zip(ranks, table[1:], strict=True):
         name = rank.label.rpartition("-")[0]
         if name != role:
             role = name
-            same = [each for each in ranks if each.label.rpartition("-")[0] == role]
-            done = sum(each.phase == "Succeeded" for each in same)
-            lines.append(f"  {role} ({len(same)}, {done} succeeded)")
+            lines.append(f"  {_summary(role, [each for each in ranks if each.label.rpartition('-')[0] == role])}")
         lines.append(f"    {line}")
-    return lines if ranks else ["  it has no ranks"]
+    return lines
 
 
-def _cells(found: "KeptJob", rank: "Rank", ended: datetime) -> tuple[str, ...]:
+def _summary(role: str, ranks: "list[Rank]") -> str:
+    """Return how many ranks a role has, and in which phases they are."""
+    counts = {phase: sum(rank.phase == phase for rank in ranks) for phase in dict.fromkeys(r.phase for r in ranks)}
+    return f"{role} ({len(ranks)}: {', '.join(f'{number} {phase.lower()}' for phase, number in counts.items())})"
+
+
+def _cells(found: "Seen", rank: "Rank", last: str, ended: datetime) -> tuple[str, ...]:
     from trainwright.cli import ranks
     from trainwright.cli.words import span
 
     pod = found.view.pods[rank.uid]
     code = next((str(each.code) for each in ranks.endings(pod) if rank.phase in ("Succeeded", "Failed")), "")
-    age = span((ended - rank.started).total_seconds()) if rank.started else ""
-    return rank.label, rank.phase, code, str(rank.restarts), age, rank.detail or _last_line(found.run.path, rank)
-
-
-def _last_line(folder: Path, rank: "Rank") -> str:
-    from trainwright.cli.merge import sources
-    from trainwright.cli.report import last_lines
-
-    files = [each.path(folder) for each in sources(folder) if each.uid == rank.uid]
-    said = next((line for path in reversed(files) for line in last_lines(path, 1)), "")
-    return said if len(said) <= 80 else f"{said[:79]}…"
+    age = span(max((ended - rank.started).total_seconds(), 0)) if rank.started else ""
+    said = rank.detail or last
+    short = said if len(said) <= _LONGEST_LINE else f"{said[: _LONGEST_LINE - 1]}…"
+    return rank.label, rank.phase, rank.node, code, str(rank.restarts), age, short

@@ -7,8 +7,14 @@ from typing import Any
 import click
 
 from trainwright.core.objects import moment
+from trainwright.core.words import counted, listed, span
+
+__all__ = ["Duration", "clock", "columns", "counted", "listed", "seconds", "span"]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_GAP = "  "
+_LEAST = 8
+"""No column becomes narrower than this."""
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
 
 
@@ -22,40 +28,31 @@ def seconds(text: str) -> float:
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(compact))
 
 
-def span(duration: float) -> str:
-    """Return a duration as short as a table wants it: 0.4s, 12s, 3m5s, 2h10m, 4d3h."""
-    if duration < 1:
-        return f"{max(duration, 0):.1f}s"
-    whole = int(duration)
-    for size, unit, small, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
-        if whole >= size:
-            rest = whole % size // small
-            return f"{whole // size}{unit}{rest}{smaller}" if rest else f"{whole // size}{unit}"
-    return f"{whole}s"
-
-
 def clock(text: str | None) -> str:
     """Return the time of day of an API timestamp, where the reader is; nothing if there is none."""
     when = moment(text)
     return when.astimezone().strftime("%H:%M:%S") if when else ""
 
 
-def counted(number: int, word: str) -> str:
-    """Return "1 rank", "3 ranks"."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return "a", "a and b", "a, b and c"."""
-    *first, last = list(names) or [""]
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def columns(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a plain table whose columns are as wide as they must be."""
+def columns(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> list[str]:
+    """Return the lines of a plain table whose columns are as wide as they must be, or as the room allows."""
     table = [list(heads), *(list(row) for row in rows)]
     widths = [max(len(row[place]) for row in table) for place in range(len(heads))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+    if width is not None:
+        widths = _narrowed(widths, width - len(_GAP) * (len(widths) - 1))
+    return [_GAP.join(map(_cell, row, widths)).rstrip() for row in table]
+
+
+def _narrowed(widths: list[int], room: int) -> list[int]:
+    """Return widths that fit: the widest column gives way first."""
+    widths = [*widths]
+    while sum(widths) > room and max(widths) > _LEAST:
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def _cell(text: str, width: int) -> str:
+    return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
 
 
 class Duration(click.ParamType[float]):

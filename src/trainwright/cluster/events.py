@@ -7,7 +7,7 @@ from datetime import datetime
 
 from trainwright.cluster.base import Cluster
 from trainwright.core.actions import Emit
-from trainwright.core.errors import AlreadyExists, ClusterError
+from trainwright.core.errors import AlreadyExists, ClusterError, Ending
 from trainwright.core.objects import Object, timestamp
 from trainwright.core.resources import EVENT
 
@@ -30,6 +30,8 @@ class Recorder:
         event = _event(about, emit, timestamp(self._now()))
         try:
             await self._write(event)
+        except Ending:  # nobody will be there to read it
+            log.debug("event %s was not written: its namespace is going", event["metadata"]["name"])
         except ClusterError as error:
             log.warning("event %s was not written: %s: %s", event["metadata"]["name"], emit.reason, error)
 

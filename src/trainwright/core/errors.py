@@ -13,7 +13,7 @@
         ├── BadRequest        400 BadRequest
         ├── TooLarge          413 RequestEntityTooLarge
         ├── Unauthorized      401 Unauthorized: nobody knows who asks
-        ├── Forbidden         403 Forbidden
+        ├── Forbidden         403 Forbidden; Ending: because the namespace is being deleted
         └── NotStored         507 InsufficientStorage: what was asked for cannot be kept at the moment
 
 A sentence says the path, the problem, what was found and what would be right.
@@ -132,6 +132,10 @@ class Forbidden(ClusterError):  # noqa: N818
 
     code = 403
     reason = "Forbidden"
+
+
+class Ending(Forbidden):
+    """Nothing is made any more in a namespace that is being deleted."""
 
 
 class NotStored(ClusterError):  # noqa: N818

@@ -7,7 +7,7 @@ annotations too. Where there is such an annotation it tells how the job is; its 
 import json
 from collections.abc import Iterator
 
-from trainwright.core.errors import ClusterError
+from trainwright.core.errors import TooLarge
 from trainwright.core.names import RECORD_ANNOTATION
 from trainwright.core.objects import Object, at, key
 
@@ -15,10 +15,6 @@ LONGEST = 200_000
 """So many bytes an annotation may have; API servers take 256 KiB of all annotations together."""
 
 Path = tuple[str, ...]
-
-
-class TooLong(ClusterError):
-    """What must be remembered of a job does not fit into an annotation."""
 
 
 def is_apart(job: Object) -> bool:
@@ -36,7 +32,7 @@ def annotation(job: Object, status: Object) -> str:
     """Return a status as the annotation of this very job."""
     text = json.dumps({"uid": job["metadata"].get("uid", ""), "status": status}, separators=(",", ":"))
     if len(text) > LONGEST:
-        raise TooLong(
+        raise TooLarge(
             f"what must be remembered of {key(job)} takes {len(text)} bytes, and an annotation has room for {LONGEST}; "
             "with our own definitions it stands in the status: tw install --adopt-crds | kubectl apply -f -"
         )

@@ -423,11 +423,6 @@ def resumed(view: Container, note: Note | None, now: datetime) -> Container:
     return view
 
 
-def lost(view: Container, now: datetime) -> Container:
-    """Return a container of which only is known that it may have been running."""
-    return view if view.ended else _ended(view, None, now)
-
-
 def _ended(view: Container, note: Note | None, now: datetime) -> Container:
     began = (view.state.get("running") or {}).get("startedAt")
     if note and note.ended:

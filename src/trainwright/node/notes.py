@@ -37,6 +37,12 @@ def begin(folder: Path, container: str, run: int) -> int:
     return note
 
 
+def presume(folder: Path, container: str) -> Note:
+    """Note that a run may have begun, of which the note is lost: from now on that is known."""
+    os.close(begin(folder, container, 0))
+    return Note(0)
+
+
 def last(folder: Path, container: str) -> Note | None:
     """Return what is noted of the last run of a container; None if none was begun."""
     place = folder / "runs" / container

@@ -29,7 +29,7 @@ from trainwright.core.objects import Object, moment, timestamp
 from trainwright.core.resources import POD
 from trainwright.node import environment, hosts, images, logs, notes, sessions, terminal, volumes
 from trainwright.node.base import Isolation, Mount, Process, ProcessSpec, Sandbox, SandboxSpec, SpawnError, User
-from trainwright.node.container import ContainerRun, Place, lost, resumed
+from trainwright.node.container import ContainerRun, Place, resumed
 from trainwright.node.devices import Devices
 from trainwright.node.events import Events
 from trainwright.node.log_times import Timekeeper
@@ -585,10 +585,11 @@ class PodWorker:
                 restarts=int(old.get("restartCount") or 0),
                 id=old.get("containerID", ""),
             )
+        note = notes.last(self._folder, spec["name"])
         announced = (self.pod.get("status") or {}).get("podIP")
-        if self._node.rebooted and announced:
-            return lost(view, self._node.now())
-        return resumed(view, notes.last(self._folder, spec["name"]), self._node.now())
+        if note is None and self._node.rebooted and announced:
+            note = notes.presume(self._folder, spec["name"])
+        return resumed(view, note, self._node.now())
 
     def _view(self, name: str) -> Container:
         run = self._runs.get(name)

@@ -5,8 +5,8 @@ carry a label by which they are told from the original project's.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 from trainwright.api.schema import document, schema
 from trainwright.cluster.base import Cluster
@@ -26,6 +26,13 @@ ESTABLISHED_SECONDS = 30.0
 _POLL_SECONDS = 0.1
 
 log = logger(__name__)
+
+
+class Versioned(Protocol):
+    """A cluster that can be asked in which versions it serves a kind."""
+
+    async def versions(self, resource: Resource) -> Sequence[str]:
+        """Return the versions in which a kind is served; none if it is not."""
 
 
 def definitions(kinds: Iterable[Kind]) -> Iterator[Object]:
@@ -99,6 +106,27 @@ def is_ours(obj: Object) -> bool:
 def _column(column: Column) -> Object:
     shown = {"name": column.name, "type": column.type, "jsonPath": column.path, "description": column.doc}
     return {**shown, "priority": 1} if column.wide else shown
+
+
+async def understood(cluster: Versioned, kinds: Iterable[Kind]) -> tuple[Kind, ...]:
+    """Return the kinds to look after: not those that a definition of somebody else serves in other versions only.
+
+    A kind that is not there at all may still come.
+    """
+    found = []
+    for kind in kinds:
+        served = await cluster.versions(kind.resource)
+        if served and kind.resource.version not in served:
+            log.warning(
+                "a kind is left out: its definition is somebody else's and does not serve the version that is read "
+                "here; tw install --plan says what can be done",
+                crd=str(kind.resource),
+                served=", ".join(served),
+                read=kind.resource.version,
+            )
+        else:
+            found.append(kind)
+    return tuple(found)
 
 
 async def register(cluster: Cluster, kinds: Iterable[Kind], seconds: float = ESTABLISHED_SECONDS) -> None:

@@ -189,13 +189,19 @@ def _node(options: HomeOptions, environment: Mapping[str, str]) -> KubeletOption
 def _loops(cluster: MemoryCluster, settings: Settings, options: HomeOptions) -> list[Coroutine[Any, Any, None]]:
     loops = [
         Operator(cluster, KINDS, settings, now=_now).run(),
-        Scheduler(cluster, RESOURCES).run(),
+        Scheduler(cluster, RESOURCES, is_elastic).run(),
         GarbageCollector(cluster, RESOURCES).run(),
         PodOwner(cluster, (stateful_set.WORKLOAD, batch_job.WORKLOAD), now=_now).run(),
     ]
     if options.autoscale:
         loops.append(Autoscaler(cluster, KINDS, _now, conduct=SCALING).run())
     return loops
+
+
+def is_elastic(obj: Object) -> bool:
+    """Say whether an object is an elastic job."""
+    kind = kind_of(obj)
+    return kind is not None and kind.read(obj).elastic is not None
 
 
 @asynccontextmanager

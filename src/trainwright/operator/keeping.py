@@ -12,24 +12,29 @@ from trainwright.core.names import RECORD_ANNOTATION
 from trainwright.core.objects import Object, merge_patch
 from trainwright.core.whole import Path, annotation, dropped, is_apart, whole, without
 from trainwright.operator.log import logger
+from trainwright.reconcile import record as records
 from trainwright.reconcile.kind import Kind
+from trainwright.reconcile.record import Record
 
 OURS = frozenset(
     {("record",), ("active",), ("restarts",), ("elasticReplicas",), ("elasticSelector",), ("scaleHistory",)}
 )
 """What no definition but ours has in a status: it is no reason to write one that would drop it."""
 
+_NOTHING = records.write(Record())
+
 log = logger(__name__)
 
 
 class Keeping:
-    """Knows which kinds lose what of their statuses, as far as it was seen."""
+    """Knows which kinds lose what of their statuses, and which keep them whole, as far as it was seen."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._lost: dict[str, frozenset[Path]] = {}
+        self._whole: set[str] = set()
 
-    def is_kept(self, kind: Kind, job: Object, status: Object) -> bool:
+    def is_kept(self, job: Object, status: Object) -> bool:
         """Say whether a job, as it is stored, says all of a status, and in the right place."""
         stored = job.get("status") or {}
         if not is_apart(job):
@@ -39,7 +44,7 @@ class Keeping:
 
     async def keep(self, kind: Kind, job: Object, status: Object) -> Object:
         """Write a status over the job that was read, and return the job as stored; Conflict if it is another by now."""
-        if kind.name not in self._lost and _is_new_or_complete(job):
+        if self._may_risk_it(kind, job, status):
             job = await self._write(kind, job, {"status": merge_patch(job.get("status") or {}, status)}, status=True)
             if not self._notice(kind, status, job):
                 return job
@@ -53,6 +58,16 @@ class Keeping:
             job = await self._write(kind, job, _noted(None))
         return job
 
+    def _may_risk_it(self, kind: Kind, job: Object, status: Object) -> bool:
+        """Say whether a status may be written as it is: its definition keeps it, or there is nothing to be lost yet.
+
+        A status without a record was written by another operator, or came back to us without it.
+        """
+        if is_apart(job) or kind.name in self._lost:
+            return False
+        known = job.get("status") or {}
+        return kind.name in self._whole or "record" in known or (not known and status.get("record") == _NOTHING)
+
     def _notice(self, kind: Kind, status: Object, job: Object) -> bool:
         """Remember what was dropped of a status; return whether anything was, and say so the first time."""
         lost = frozenset(dropped(status, job.get("status") or {}))
@@ -64,7 +79,10 @@ class Keeping:
                 annotation=RECORD_ANNOTATION,
                 dropped=", ".join(sorted(".".join(path) for path in lost)),
             )
-        if lost:
+        if not lost:
+            self._whole.add(kind.name)
+        else:
+            self._whole.discard(kind.name)
             self._lost[kind.name] = self._lost.get(kind.name, frozenset()) | lost
         return bool(lost)
 
@@ -82,15 +100,6 @@ class Keeping:
 
 def _difference(stored: Object, status: Object, left_out: frozenset[Path]) -> Object:
     return merge_patch(without(stored, left_out), without(status, left_out))
-
-
-def _is_new_or_complete(job: Object) -> bool:
-    """Say whether a status may be written as it is: nothing is remembered of the job yet, or its status keeps it.
-
-    A status without a record was written by another operator, or came back to us without it.
-    """
-    status = job.get("status")
-    return not is_apart(job) and (not status or "record" in status)
 
 
 def _noted(text: str | None) -> Object:

@@ -14,7 +14,7 @@ from trainwright.cluster.base import Change, Cluster
 from trainwright.cluster.events import Recorder
 from trainwright.cluster.informer import Informers
 from trainwright.cluster.queue import Closed, WorkQueue
-from trainwright.core.errors import ClusterError, Conflict
+from trainwright.core.errors import ClusterError, Conflict, Ending
 from trainwright.core.names import JOB_LABEL
 from trainwright.core.objects import Object, moment
 from trainwright.core.resources import Resource
@@ -60,6 +60,8 @@ class Operator:
         self._workers = workers
         self._events = Recorder(cluster, now)
         self._keeping = Keeping(cluster)
+        self._ending: set[str] = set()
+        """Namespaces of which it was said that they are being deleted."""
         self._measures = measures or Measures()
         self._queue: WorkQueue[Key] = WorkQueue(waited=self._measures.queue_seconds.observe)
         self._overlays: dict[Key, _Overlay] = {}
@@ -172,6 +174,10 @@ class Operator:
         except Conflict:
             self._queue.retry(key)  # somebody changed the job meanwhile; nothing was done yet
             return "conflict"
+        except Ending:
+            self._queue.retry(key)  # until the namespace takes the job away
+            self._note_ending(key[1])
+            return "ending"
         except ClusterError as error:
             said.warning("round failed and is tried again", seconds=round(self._queue.retry(key), 2), error=error)
             return "refused"
@@ -179,9 +185,15 @@ class Operator:
             said.error("round failed by a fault of ours", trace=error, seconds=round(self._queue.retry(key), 2))
             return "fault"
         self._queue.forget(key)
+        self._ending.discard(key[1])
         if look_again is not None:
             self._queue.add_after(key, (look_again - self._now()).total_seconds())
         return "done"
+
+    def _note_ending(self, namespace: str) -> None:
+        if namespace not in self._ending:
+            self._ending.add(namespace)
+            log.info("a namespace is being deleted: its jobs get nothing new and go with it", namespace=namespace)
 
     async def _reconcile(self, key: Key) -> datetime | None:
         kind = self._kinds[key[0]]

@@ -20,6 +20,7 @@ from trainwright.operator.gangs import Choice
 from trainwright.operator.leader import lease_name
 from trainwright.operator.rights import (
     GANG_RIGHTS,
+    HANDOVER_RIGHTS,
     REGISTER_RIGHTS,
     RIGHTS,
     SCALING_RIGHTS,
@@ -67,6 +68,7 @@ class Installation:
         scaling = (each for each in SCALING_RIGHTS if not (self.capacity and each.scope == "cluster"))
         return (
             *RIGHTS,
+            *HANDOVER_RIGHTS,
             *(scaling if self.has("autoscaler") else ()),
             *GANG_RIGHTS[self.gang],
             *(WEBHOOK_RIGHTS if self.has("webhooks") else ()),

@@ -107,6 +107,16 @@ def _needed(kinds: Iterable[Kind]) -> Iterator[Right]:
 RIGHTS = tuple(_needed(KINDS))
 """What the operator needs, always."""
 
+_ADOPTED = "go on with what another operator has made for a job: it gets our label"
+HANDOVER_RIGHTS = (
+    *(
+        Right(kind.resource.group, kind.resource.plural, "patch", "note on a job what its definition drops elsewhere")
+        for kind in KINDS
+    ),
+    *(Right(child.group, child.plural, "patch", _ADOPTED) for child in _UNCHANGED),
+)
+"""What it needs besides beside definitions, and for jobs, of the original operators."""
+
 REGISTER_RIGHTS = (
     Right(
         CUSTOM_RESOURCE.group,

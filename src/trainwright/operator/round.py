@@ -16,12 +16,13 @@ from trainwright.admission import review
 from trainwright.cluster.base import Cluster
 from trainwright.cluster.events import Recorder
 from trainwright.core.actions import Action, Create, Decision, Delete, Emit, Patch
-from trainwright.core.errors import AlreadyExists, ClusterError, Conflict, NotFound
+from trainwright.core.errors import AlreadyExists, ClusterError, Conflict, Ending, NotFound
 from trainwright.core.names import JOB_LABEL
 from trainwright.core.objects import Object, Ref, controller_uid, ref
 from trainwright.core.resources import Resource
 from trainwright.core.whole import whole
 from trainwright.desired import Gang, Settings
+from trainwright.operator.adoption import label
 from trainwright.operator.fill import filled
 from trainwright.operator.keeping import Keeping
 from trainwright.operator.log import Log, logger
@@ -75,7 +76,7 @@ async def reconcile_once(
     decision = _decision(kind, whole(job), seen, settings, now)
     trace.look_again = decision.look_again
     said = log.bind(kind=kind.name, job=f"{job['metadata']['namespace']}/{job['metadata']['name']}")
-    if not keeping.is_kept(kind, job, decision.status):
+    if not keeping.is_kept(job, decision.status):
         try:
             trace.job = await keeping.keep(kind, job, decision.status)
         except NotFound:
@@ -131,7 +132,8 @@ class _Actor:
             if failures and not all(isinstance(each, ClusterError) for each in failures):
                 break  # a fault of ours: go no further
         for failure in failures[1:]:
-            self._log.warning("action failed", error=failure)
+            if not isinstance(failure, Ending):
+                self._log.warning("action failed", error=failure)
         if failures:
             raise failures[0]
 
@@ -159,6 +161,8 @@ class _Actor:
             if there is not None:
                 self._trace.created.append(there)
             return
+        except Ending:
+            raise
         except ClusterError as error:
             await self._events.emit(self._job, Emit(f"FailedCreate{wanted.kind}", f"{wanted.name}: {error}", "Warning"))
             raise
@@ -172,11 +176,19 @@ class _Actor:
         except NotFound:
             there = None
         if there is not None and controller_uid(there) == self._job["metadata"].get("uid"):
-            return there
+            return await self._labelled(there)
         await self._events.emit(self._job, name_taken(wanted))
         later = self._now + _TAKEN_NAME
         self._trace.look_again = min(later, self._trace.look_again or later)
         return None
+
+    async def _labelled(self, there: Object) -> Object:
+        """Return an object of the job's own with our label: one that another operator has made has none."""
+        patch, meta = label(there, self._job["metadata"]["name"]), there["metadata"]
+        if not patch:
+            return there
+        self._log.info("object of another operator is taken over", object=ref(there))
+        return await self._cluster.patch(self._row(ref(there)), meta["namespace"], meta["name"], patch)
 
     async def _delete(self, action: Delete) -> None:
         name = action.ref

@@ -25,9 +25,10 @@ from trainwright.cluster.kubernetes.kubeconfig import IN_CLUSTER, Access, load
 from trainwright.core.errors import ClusterError, Forbidden, NotFound
 from trainwright.core.resources import NAMESPACE, NODE, POD, Resource
 from trainwright.desired import KUBERNETES, Gang, Settings
-from trainwright.kinds import KINDS
+from trainwright.kinds import KINDS, Kind
 from trainwright.operator import gangs, leader, webhooks
-from trainwright.operator.crds import register
+from trainwright.operator.adoption import adopt
+from trainwright.operator.crds import register, understood
 from trainwright.operator.duties import Duties, Loop
 from trainwright.operator.gangs import Choice
 from trainwright.operator.gates import Gates, left_behind
@@ -148,24 +149,28 @@ class Post:
         async with KubernetesCluster(self._access, shapes=VIEWS) as cluster:
             cluster.rest.heard = self.measures.called
             cluster.rest.permitted = permitted
-            gang = await self._gang(cluster)
-            if gang is None:
+            found = await self._found(cluster)
+            if found is None:
                 return True
+            gang, kinds = found
             options = replace(self._options, settings=replace(self._options.settings, gang=gang))
-            duties = self._duties = _duties(cluster, options, self.measures)
+            duties = self._duties = _duties(cluster, kinds, options, self.measures)
             try:
-                return await until_stopped(_operate(cluster, duties, options), duties.operator, self.stopping)
+                return await until_stopped(_operate(cluster, kinds, duties, options), duties.operator, self.stopping)
             finally:
                 self._duties = None
                 self.measures.queue_depth.read = self.measures.jobs.read = dict  # others count them from now on
 
-    async def _gang(self, cluster: KubernetesCluster) -> Gang | None:
-        """Return how gangs are kept together, as soon as the API server says what it offers; None if told to stop."""
+    async def _found(self, cluster: KubernetesCluster) -> tuple[Gang, tuple[Kind, ...]] | None:
+        """Return how gangs are kept together and which kinds can be looked after, as soon as the API server says it.
+
+        None if told to stop.
+        """
         while not self.stopping.is_set():
             try:
-                return await gangs.chosen(cluster, self._options.gang)
+                return await gangs.chosen(cluster, self._options.gang), await understood(cluster, KINDS)
             except ClusterError as error:
-                log.warning("cannot see which gang strategy there is, trying again", error=error)
+                log.warning("cannot see what the API server offers, trying again", error=error)
             with suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_SECONDS):
                     await self.stopping.wait()
@@ -228,11 +233,11 @@ async def lease_namespace(cluster: Cluster, access: Access, namespaces: Sequence
     return leader.NAMESPACE
 
 
-def _duties(cluster: Cluster, options: Options, measures: Measures) -> Duties:
+def _duties(cluster: Cluster, kinds: Sequence[Kind], options: Options, measures: Measures) -> Duties:
     """Return what a leader does, with caches that know nothing yet."""
     operator = Operator(
         cluster,
-        KINDS,
+        kinds,
         options.settings,
         workers=options.workers,
         namespaces=options.namespaces,
@@ -241,16 +246,17 @@ def _duties(cluster: Cluster, options: Options, measures: Measures) -> Duties:
     beside: list[Loop] = []
     if options.settings.gang == "gates":
         capacity = options.capacity if options.namespaces else None
-        beside.append(Gates(cluster, KINDS, namespaces=options.namespaces, capacity=capacity, measures=measures))
+        beside.append(Gates(cluster, kinds, namespaces=options.namespaces, capacity=capacity, measures=measures))
     if options.scaling is not None:
         conduct = replace(options.scaling, capacity=options.capacity)
-        beside.append(Autoscaler(cluster, KINDS, conduct=conduct, namespaces=options.namespaces, measures=measures))
+        beside.append(Autoscaler(cluster, kinds, conduct=conduct, namespaces=options.namespaces, measures=measures))
     return Duties(operator, beside)
 
 
-async def _operate(cluster: Cluster, duties: Duties, options: Options) -> None:
+async def _operate(cluster: Cluster, kinds: Sequence[Kind], duties: Duties, options: Options) -> None:
     if options.install_crds:
         await register(cluster, KINDS)
+    await _take_over(cluster, kinds, options.namespaces)
     warning = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, _warn, duties)
     try:
         if options.settings.gang != "gates":
@@ -266,6 +272,14 @@ def _warn(duties: Duties) -> None:
             "still waiting; are the kinds installed (tw install | kubectl apply -f -), and may this account list them?",
             resources=", ".join(map(str, missing)),
         )
+
+
+async def _take_over(cluster: Cluster, kinds: Sequence[Kind], namespaces: tuple[str, ...]) -> None:
+    """Label what other operators have begun. What is not labelled here is, one by one, when it would be made again."""
+    try:
+        await adopt(cluster, kinds, namespaces)
+    except ClusterError as error:
+        log.warning("it was not looked for jobs of other operators", error=error)
 
 
 async def _warn_of_gates(cluster: Cluster, namespaces: tuple[str, ...]) -> None:

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from trainwright.placement.amounts import Amounts, minus, plus, show
 
+CHOSEN_BY = ("cpu", "memory")
+"""The resources by which one of several nodes is chosen that all have room."""
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -77,8 +80,8 @@ def hunger(needs: Amounts) -> tuple[int, int, int]:
     return devices, needs.get("cpu", 0), needs.get("memory", 0)
 
 
-def _room(free: Amounts) -> tuple[int, int]:
-    return free.get("cpu", 0), free.get("memory", 0)
+def _room(free: Amounts) -> tuple[int, ...]:
+    return tuple(free.get(name, 0) for name in CHOSEN_BY)
 
 
 def _shortfall(

@@ -6,7 +6,7 @@ without a gang is a gang of one. Who goes first is decided in `queue.py`, and wi
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trainwright.core.names import GANG_LABEL, GANG_MIN_ANNOTATION
 from trainwright.core.objects import Object
@@ -34,7 +34,7 @@ class Member:
     """What holds it back."""
     priority: int = 0
     limits: Amounts = field(default_factory=dict)
-    """The limits it states; only quotas ask."""
+    """The limits it states, where quotas ask for them."""
     unsaid: tuple[str, ...] = ()
     """What quotas may count of it and one of its containers does not state, such as "requests.cpu"."""
 
@@ -140,9 +140,12 @@ def member(pod: Object) -> Member:
         ended=(pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"),
         gates=tuple(gate["name"] for gate in spec.get("schedulingGates") or ()),
         priority=int(spec.get("priority") or 0),
-        limits=pod_bounds(pod),
-        unsaid=_unsaid(spec),
     )
+
+
+def accounted(pod: Object) -> Member:
+    """Return what counts of a pod, also for quotas."""
+    return replace(member(pod), limits=pod_bounds(pod), unsaid=_unsaid(pod["spec"]))
 
 
 def _unsaid(spec: Object) -> tuple[str, ...]:

@@ -1,28 +1,30 @@
 """Who of those that wait starts now: the more urgent first, then who came first, and nobody at the cost of those ahead.
 
-The queue is gone through once. First come the minimums of all gangs, in order of priority and arrival, then the pods
-beyond, in the same order: no job grows while another waits to begin. Whoever fits starts. Who does not is kept room for
+The queue is gone through once. What has begun and lacks pods comes first, whatever its priority: it holds room and may
+not end without them. Then come the others, in order of priority and arrival, and last the pods by which elastic jobs
+grow beyond their minimum: no job grows while another waits to begin. Whoever fits starts. Who does not is kept room for
 (`reserve.py`), and those behind it may only take what it can never miss: that is back-fill.
 
 Nobody starts later for it. Take gangs of equal priority, which run as long as they run, and compare with a queue in
 which nobody passes anybody. There a gang D starts at a time at which all ahead of it have started, and fits beside
 those of them that have not ended, S. By then all ahead of D have started here too, and not later, and so have ended not
 later: what of them is left here is part of S. Beside it there may be gangs that passed D. Each of them was let through
-only since D would fit beside it and whoever was there or ahead, in any selection, and those include S and whoever had
-passed before. So D fits, and starts now at the latest. That holds gang by gang, from the first on.
+only since D would fit beside it and whoever was there or ahead, in any selection: such as those left now and whoever
+had passed before. So D fits, and starts now at the latest. That holds gang by gang, from the first on.
 
-What it does not say: a gang that comes later with a higher priority, or is completed later, finds those that passed
-running like all others. Nothing is ended for it. On several nodes a gang that may be on more than one of them keeps all
-of these to itself until it starts, since by sums alone nobody knows which pods will fit; there only those ahead at that
-time are sure to lose nothing.
+What it does not say: a gang that comes later with a higher priority, or is completed later, or loses a pod, finds those
+that passed running like all others. Nothing is ended for it. On several nodes a gang that may be on more than one of
+them keeps all of these to itself until it starts, since by sums alone nobody knows which pods will fit; there only
+those ahead at that time are sure to lose nothing.
 
-Nobody waits behind a gang that can never fit, is not complete, or exceeds the quota of its namespace. The last holds up
-whoever comes after it in the same namespace, by the same arithmetic, and joins the queue at its place when it can.
+Nobody waits behind a gang that can never fit, that has to wait for pods of its own, is not complete, or exceeds the
+quota of its namespace. The last holds up whoever comes after it in the same namespace, by the same arithmetic, and
+joins the queue at its place when it can.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from trainwright.core.words import counted, listed
@@ -38,6 +40,7 @@ OVER_QUOTA: Reason = "QuotaExceeded"
 Arrival = tuple[str, int]
 """When the job of a gang was made, to the second, and the how manieth it was in that second."""
 
+_Asked = tuple[GangKey | None, tuple[tuple[tuple[str, int], ...], ...]]
 _NAMED = 3
 """So many holders are named."""
 
@@ -71,6 +74,8 @@ class Scene:
     """Those with members that wait."""
     arrivals: Mapping[GangKey, Arrival] = field(default_factory=dict)
     """Since when gangs want to start, where that is not the time at which their pods were made."""
+    elastic: Collection[GangKey] = ()
+    """Gangs that can do without the pods beyond their minimum."""
     quotas: Sequence[Quota] = ()
 
 
@@ -93,7 +98,7 @@ def schedule(scene: Scene) -> Pass:
         else:
             whole.append(gang)
     stuck: dict[GangKey, Wait] = {}
-    for unit in (*_minimums(whole), *_growth(whole)):
+    for unit in (*_needed(whole, scene.elastic), *_growth(whole, scene.elastic)):
         wait = stuck.get(unit.gang.key) or look.seat(unit)
         if wait is not None:  # nobody of a gang goes before those of it that should have gone first
             stuck[unit.gang.key] = wait
@@ -101,17 +106,25 @@ def schedule(scene: Scene) -> Pass:
     return Pass(look.bindings, waits)
 
 
-def _turn(gang: Gang, arrivals: Mapping[GangKey, Arrival]) -> tuple[int, Arrival, tuple[str, int, str]]:
+def _turn(gang: Gang, arrivals: Mapping[GangKey, Arrival]) -> tuple[bool, int, Arrival, tuple[str, int, str]]:
     first = gang.waiting[0].arrival
-    return -gang.priority, arrivals.get(gang.key, (first[0], 0)), first
+    return not gang.placed, -gang.priority, arrivals.get(gang.key, (first[0], 0)), first
 
 
-def _minimums(gangs: Iterable[Gang]) -> Iterator[_Unit]:
-    return (_Unit(gang, gang.waiting[: gang.missing]) for gang in gangs if gang.missing)
+def _needed(gangs: Iterable[Gang], elastic: Collection[GangKey]) -> Iterator[_Unit]:
+    for gang in gangs:
+        if gang.missing:
+            yield _Unit(gang, gang.waiting[: gang.missing])
+        if gang.key not in elastic:
+            yield from _beyond(gang)
 
 
-def _growth(gangs: Iterable[Gang]) -> Iterator[_Unit]:
-    return (_Unit(gang, [each]) for gang in gangs for each in gang.waiting[gang.missing :])
+def _growth(gangs: Iterable[Gang], elastic: Collection[GangKey]) -> Iterator[_Unit]:
+    return (unit for gang in gangs if gang.key in elastic for unit in _beyond(gang))
+
+
+def _beyond(gang: Gang) -> Iterator[_Unit]:
+    return (_Unit(gang, [each]) for each in gang.waiting[gang.missing :])
 
 
 @dataclass
@@ -134,7 +147,7 @@ class _Look:
     def __init__(self, scene: Scene) -> None:
         self.bindings: dict[str, str] = {}
         self._offered = scene.offered
-        self._holding = scene.holding
+        self._holding = list(scene.holding)
         self._held: defaultdict[str, list[Amounts]] = defaultdict(list)
         self._own: defaultdict[GangKey, list[Member]] = defaultdict(list)
         for each in scene.holding:
@@ -150,24 +163,44 @@ class _Look:
         self._ahead: list[str] = []
         """Who waits for room, first the first."""
         self._holders: dict[str, Counter[str]] = {}
+        self._refusals: dict[_Asked, tuple[Wait, bool]] = {}
+        """What was said to those who found no room, and whether it helps to keep some, until somebody starts."""
 
     def seat(self, unit: _Unit) -> Wait | None:
         """Let pods start that may, or say why they wait and keep room for them."""
         if over := self._exceeded(unit):
             return over
-        room = {node: self._reserves[node].within(free) for node, free in self._free.items()}
-        found = place(room, self._offered, _claims(unit))
-        if isinstance(found, Shortfall):
-            return self._refused(unit)
-        self._start(unit, found)
-        return None
+        asked = self._asked(unit)
+        if asked not in self._refusals:
+            room = {node: self._reserves[node].within(free) for node, free in self._free.items()}
+            found = place(room, self._offered, _claims(unit))
+            if not isinstance(found, Shortfall):
+                self._start(unit, found)
+                return None
+            self._refusals[asked] = self._refusal(unit), self._helps(unit)
+        refusal, helps = self._refusals[asked]
+        if not helps:
+            return refusal
+        position = self._position()
+        self._keep(unit)
+        return Wait(refusal.reason, f"{position}; {refusal.sentence}")
+
+    def _asked(self, unit: _Unit) -> _Asked:
+        """Return what decides whether pods find room: others that ask for the same find none either."""
+        own = unit.gang.key if unit.gang.key in self._own else None
+        return own, tuple(tuple(sorted(each.needs.items())) for each in unit.pods)
 
     def _start(self, unit: _Unit, nodes: Mapping[str, str]) -> None:
         self.bindings.update(nodes)
+        self._refusals.clear()
+        self._holders.clear()
         for each in unit.pods:
             node = nodes[each.uid]
             self._free[node] = left(self._free[node], [each.needs])
             self._reserves[node].take(each.needs)
+            placed = replace(each, node=node)
+            self._holding.append(placed)
+            self._own[each.gang].append(placed)
         for allowance in self._allowances[unit.gang.key[0]]:
             for each in unit.pods:
                 used = allowance.quota.used(each)
@@ -176,38 +209,30 @@ class _Look:
 
     # Room
 
-    def _refused(self, unit: _Unit) -> Wait:
-        """Say why pods find no room, and keep some for them unless it would never be enough."""
+    def _refusal(self, unit: _Unit) -> Wait:
+        """Say why pods find no room, whoever they are."""
         short = place(self._free, self._offered, _claims(unit))
-        if self._never(unit):
-            words = lacking(short, len(unit.pods)) if isinstance(short, Shortfall) else "its own pods leave no room"
-            never = "" if isinstance(short, Shortfall) and short.forever else "; it can never fit here"
-            return Wait("Unschedulable", f"{words}{never}")
-        if isinstance(short, Shortfall):
-            why = f"{lacking(short, len(unit.pods))}{self._held_by(short.resource)}"
-        else:
-            why = f"there is room, but it is kept for {self._ahead[0]}, which is ahead"
-        position = self._position()
-        self._keep(unit)
-        return Wait("Queued", f"{position}; {why}")
+        if not isinstance(short, Shortfall):
+            return Wait("Queued", f"there is room, but it is kept for {self._ahead[0]}, which is ahead")
+        words = lacking(short, len(unit.pods))
+        if isinstance(place(self._offered, self._offered, _claims(unit)), Shortfall):
+            return Wait("Unschedulable", words if short.forever else f"{words}; it can never fit here")
+        return Wait("Queued", f"{words}{self._held_by(short.resource)}")
 
-    def _never(self, unit: _Unit) -> bool:
-        """Say whether pods would find no room if nobody but their own gang were there."""
+    def _helps(self, unit: _Unit) -> bool:
+        """Say whether pods would find room if nobody but their own gang were there, so that it helps to keep some."""
         own: defaultdict[str, list[Amounts]] = defaultdict(list)
         for each in self._own.get(unit.gang.key, ()):
             own[each.node].append(each.needs)
         alone = {node: left(offered, own[node]) for node, offered in self._offered.items()}
-        return isinstance(place(alone, self._offered, _claims(unit)), Shortfall)
+        return not isinstance(place(alone, self._offered, _claims(unit)), Shortfall)
 
     def _keep(self, unit: _Unit) -> None:
         self._ahead.append(unit.gang.title)
         needs = [each.needs for each in unit.pods]
         nodes = [name for name, offered in self._offered.items() if any(fits(each, offered) for each in needs)]
         for node in nodes:
-            if len(nodes) == 1:
-                self._reserves[node].keep_for(needs)
-            else:
-                self._reserves[node].close()
+            self._reserves[node].keep_for(needs, only_here=len(nodes) == 1)
         self._keep_quota(unit)
 
     def _position(self) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from math import gcd
 
 from trainwright.placement.amounts import Amounts
+from trainwright.placement.fit import CHOSEN_BY
 
 _STEPS = 1 << 18
 """Sums are told apart in at most so many steps; of finer amounts every sum up to their total counts as possible."""
@@ -30,12 +31,9 @@ class Reserve:
         self._pods = list(held)
         self._sums: dict[str, _Sums] = {}
         self._limits: dict[str, int] = {}
-        self._closed = False
 
     def within(self, free: Amounts) -> Amounts:
         """Return how much of what is free may be taken."""
-        if self._closed:
-            return {}
         if not self._limits:
             return free
         return {name: min(value, self._limits.get(name, value)) for name, value in free.items()}
@@ -46,20 +44,24 @@ class Reserve:
         for name in self._limits:
             self._limits[name] -= needs.get(name, 0)
 
-    def keep_for(self, pods: Sequence[Amounts]) -> None:
-        """Let pods that wait come first: whoever is behind takes only what they can never miss."""
+    def keep_for(self, pods: Sequence[Amounts], *, only_here: bool = True) -> None:
+        """Let pods that wait come first: whoever is behind takes only what they can never miss.
+
+        Unless they can be only here, nobody takes any of what decides where they go, and of the rest what would be
+        left if all were here together.
+        """
         for name in {name for needs in pods for name in needs}:
             needed = sum(needs.get(name, 0) for needs in pods)
-            if needed > 0:
-                ceiling = self._offered.get(name, 0) - needed
-                limit = max(0, ceiling - self._summed(name).most(ceiling))
-                self._limits[name] = min(limit, self._limits.get(name, limit))
+            if needed <= 0 or self._limits.get(name) == 0:
+                continue
+            ceiling = self._offered.get(name, 0) - needed
+            if only_here:
+                limit = ceiling - self._summed(name).most(ceiling)
+            else:
+                limit = 0 if name in CHOSEN_BY else ceiling - self._summed(name).total
+            self._limits[name] = max(0, min(limit, self._limits.get(name, limit)))
         for needs in pods:
             self._add(needs)
-
-    def close(self) -> None:
-        """Let nobody behind take anything."""
-        self._closed = True
 
     def _add(self, needs: Amounts) -> None:
         self._pods.append(needs)
@@ -102,9 +104,14 @@ class _Sums:
         if ceiling <= 0 or not self._amounts:
             return 0
         if self._is_too_fine:
-            return min(ceiling, sum(self._amounts))
+            return min(ceiling, self.total)
         below = self._reached & ((1 << ceiling // self._unit + 1) - 1)
         return (below.bit_length() - 1) * self._unit
+
+    @property
+    def total(self) -> int:
+        """Return what all of them come to."""
+        return sum(self._amounts)
 
     @property
     def _is_too_fine(self) -> bool:

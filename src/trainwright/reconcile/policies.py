@@ -8,6 +8,8 @@ The hub of an elastic job, the replica that hosts the rendezvous, is special: wh
 within seconds. Then the whole job starts again in the next version, the hub's loss counts once, and what the others
 suffered does not count. Because a survivor's failure may be seen before the hub's, failures of the others are
 judged only a settle time after they happened.
+
+A replica whose pods fail again and again is made again later and later (`rested`), as a kubelet does with containers.
 """
 
 from dataclasses import dataclass, field, replace
@@ -15,11 +17,18 @@ from datetime import datetime, timedelta
 
 from trainwright.api.common import Job, Role
 from trainwright.core.names import CANCEL_ANNOTATION
-from trainwright.core.objects import at
+from trainwright.core.objects import at, moment
+from trainwright.desired import Desired
 from trainwright.reconcile.kind import Place, Pod
-from trainwright.reconcile.record import Record, RoleRecord
+from trainwright.reconcile.record import Fall, Record, RoleRecord
 
 SETTLE = timedelta(seconds=5)
+AT_ONCE = 3
+"""So many failures in a row are followed by a new pod at once."""
+REST, LONGEST_REST = timedelta(seconds=10), timedelta(minutes=5)
+"""How long a replica rests after the next one, and at most: each time twice as long."""
+STEADY = timedelta(minutes=10)
+"""A pod that has lasted so long has not failed in a row with the one before."""
 RETRYABLE = 128
 """Exit codes from here on are signals and the like: worth another try under restart policy ExitCode."""
 
@@ -39,14 +48,15 @@ class Judgement:
 
 def judge(job: Job, record: Record, pods: tuple[Pod, ...], now: datetime) -> Judgement:
     """Count what is new among the pods, and say which failures are final and which pods are made again."""
-    record = removed_on_purpose(job, record, pods)
+    record = removed_on_purpose(job, _inherited(job, record, pods) if record.inherited else record, pods)
     current = {
         (pod.role, pod.index): pod for pod in pods if pod.version == record.version and pod.uid not in record.retired
     }
     hub = hub_of(job)
     if hub is not None and (losses := _hub_losses(job, hub, record, current.get(hub))):
-        kept = record.role(hub[0])
-        roles = {**record.roles, hub[0]: replace(kept, restarts=kept.restarts + losses)}
+        kept, pod = record.role(hub[0]), current.get(hub)
+        falls = {**kept.falls, **({hub[1]: _fallen(kept.falls.get(hub[1]), pod, now)} if pod else {})}
+        roles = {**record.roles, hub[0]: replace(kept, restarts=kept.restarts + losses, falls=falls)}
         return Judgement(replace(record, roles=roles).next_version(), hub_lost=True)
     looks = [_RoleLook.begin(role, record.role(role.name), hub) for role in job.roles]
     for look in looks:
@@ -72,6 +82,38 @@ def hub_of(job: Job) -> Place | None:
     if role is None or role.restart_policy == "Never" or job.elastic.hub >= role.replicas:
         return None
     return role.name, job.elastic.hub
+
+
+def rested(job: Job, desired: Desired, record: Record, now: datetime) -> tuple[Desired, datetime | None]:
+    """Leave out the pods that are not to be made yet because those before them failed; return when the next one is.
+
+    Without its hub nobody can work, so all wait for it.
+    """
+    waits = {
+        (name, index): until
+        for name, role in record.roles.items()
+        for index, fall in role.falls.items()
+        if (until := fall.at + _rest(fall.times)) > now
+    }
+    if not waits:
+        return desired, None
+    everyone = hub_of(job) in waits
+    pods = tuple(pod for pod in desired.pods if not everyone and (pod.role, pod.index) not in waits)
+    return replace(desired, pods=pods), min(waits.values())
+
+
+def _rest(times: int) -> timedelta:
+    """Return how long a replica rests after so many failures in a row."""
+    if times <= AT_ONCE:
+        return timedelta()
+    return min(REST * 2 ** min(times - AT_ONCE - 1, 16), LONGEST_REST)
+
+
+def _fallen(before: Fall | None, pod: Pod, now: datetime) -> Fall:
+    """Return how often a replica has failed in a row, now that this pod has."""
+    began = moment(pod.object["metadata"].get("creationTimestamp"))
+    lasted = began is not None and now - began >= STEADY
+    return Fall(1 if before is None or lasted else before.times + 1, now)
 
 
 def is_final(role: Role, pod: Pod) -> bool:
@@ -113,9 +155,23 @@ def removed_on_purpose(job: Job, record: Record, pods: tuple[Pod, ...]) -> Recor
             seen={index: uid for index, uid in role.seen.items() if index < count},
             counted={index: times for index, times in role.counted.items() if index < count},
             done=frozenset(index for index in role.done if index < count),
+            falls={index: fall for index, fall in role.falls.items() if index < count},
             failed={index: uid for index, uid in role.failed.items() if index < count},
         )
     return replace(record, roles=roles, retired=(record.retired & there) | surplus)
+
+
+def _inherited(job: Job, record: Record, pods: tuple[Pod, ...]) -> Record:
+    """Return the record of a job that somebody else has begun: what its pods have been through is not counted."""
+    running = [pod for pod in pods if pod.started and not pod.ended and not pod.terminating]
+    roles = {
+        role.name: RoleRecord(
+            seen={pod.index: pod.uid for pod in running if pod.role == role.name},
+            counted={pod.index: pod.restarts for pod in running if pod.role == role.name},
+        )
+        for role in job.roles
+    }
+    return replace(record, inherited=False, roles={**record.roles, **roles})
 
 
 def _hub_losses(job: Job, hub: Place, record: Record, pod: Pod | None) -> int:
@@ -145,6 +201,7 @@ class _RoleLook:
     seen: dict[int, str]
     counted: dict[int, int]
     done: set[int]
+    falls: dict[int, Fall]
     retired: set[str] = field(default_factory=set)
     final: list[Pod] = field(default_factory=list)
     replaced: list[Pod] = field(default_factory=list)
@@ -152,7 +209,7 @@ class _RoleLook:
 
     @classmethod
     def begin(cls, role: Role, kept: RoleRecord, hub: Place | None) -> "_RoleLook":
-        return cls(role, hub, kept.restarts, dict(kept.seen), dict(kept.counted), set(kept.done))
+        return cls(role, hub, kept.restarts, dict(kept.seen), dict(kept.counted), set(kept.done), dict(kept.falls))
 
     def replica(self, index: int, pod: Pod | None, now: datetime) -> None:
         if index in self.done:
@@ -167,6 +224,7 @@ class _RoleLook:
         if pod.phase == "Succeeded":
             self._forget(index, restarts=fresh)
             self.done.add(index)
+            self.falls.pop(index, None)
         elif pod.terminating:
             self._retire(pod, restarts=fresh + int(known is not None or pod.started))
         elif (pod.phase == "Failed" or fresh) and (settled := self._settles_at(pod, now)):
@@ -175,13 +233,14 @@ class _RoleLook:
             self.final.append(pod)
         elif pod.phase == "Failed":
             self.replaced.append(pod)
+            self.falls[index] = _fallen(self.falls.get(index), pod, now)
             self._retire(pod, restarts=fresh + 1)
         elif pod.started:
             self.restarts += fresh
             self.seen[index], self.counted[index] = pod.uid, pod.restarts
 
     def record(self) -> RoleRecord:
-        return RoleRecord(self.restarts, self.seen, self.counted, frozenset(self.done))
+        return RoleRecord(self.restarts, self.seen, self.counted, frozenset(self.done), self.falls)
 
     def _settles_at(self, pod: Pod, now: datetime) -> datetime | None:
         """Return when a failure may be judged; None for now, also when the node's clock makes no sense."""

@@ -9,6 +9,7 @@ counts exactly once however often it is looked at:
     seen        per role and index, the uid of the pod that was seen to run
     counted     per role and index, that pod's container restarts that are in `restarts` already (when there are any)
     done        per role, the indices that succeeded; they are never run again
+    falls       per role and index, how often the pod has failed in a row, and when it last did
     retired     uids of pods whose end is settled: counted, or removed on purpose; they only have to go
     cause       why the job failed, and `culprit` who failed first: known after the pods are gone
 
@@ -34,6 +35,14 @@ Cause = Literal["", "Failure", "BackoffLimit", "Deadline", "Cancelled", "Invalid
 
 
 @dataclass(frozen=True)
+class Fall:
+    """How often a replica's pods have failed in a row, and when the last one did."""
+
+    times: int
+    at: datetime
+
+
+@dataclass(frozen=True)
 class RoleRecord:
     """What is remembered of one role."""
 
@@ -41,6 +50,7 @@ class RoleRecord:
     seen: Mapping[int, str] = field(default_factory=dict)
     counted: Mapping[int, int] = field(default_factory=dict)
     done: frozenset[int] = frozenset()
+    falls: Mapping[int, Fall] = field(default_factory=dict)
     failed: Mapping[int, str] = field(default_factory=dict)
     completed: bool = False
     troubled: int = 0
@@ -79,6 +89,8 @@ class Record:
     timers: tuple[Timer, ...] = ()
     commands: frozenset[str] = frozenset()
     unknown: bool = False
+    inherited: bool = False
+    """Whether another operator has looked after the job until now; it is not written down."""
 
     def role(self, name: str) -> RoleRecord:
         """Return what is remembered of a role; an empty record of a new one."""
@@ -91,7 +103,7 @@ class Record:
 
     def next_version(self) -> "Record":
         """Return the record of a job that starts again as a whole: only the counts are kept."""
-        roles = {name: RoleRecord(role.restarts) for name, role in self.roles.items()}
+        roles = {name: RoleRecord(role.restarts, falls=role.falls) for name, role in self.roles.items()}
         version = self.version + 1
         return replace(self, version=version, oldest=version, roles=roles, retired=frozenset(), timers=())
 
@@ -109,7 +121,7 @@ _EMPTY = RoleRecord()
 
 
 def read(status: Mapping[str, Any] | None) -> Record:
-    """Return the record in a job's status; an empty one for a job that has none yet."""
+    """Return the record in a job's status; an empty one for a job that has none yet, or has it from somebody else."""
     kept = (status or {}).get("record") or {}
     version = int(kept.get("version", 0))
     return Record(
@@ -122,6 +134,7 @@ def read(status: Mapping[str, Any] | None) -> Record:
         timers=tuple(map(_read_timer, kept.get("timers") or ())),
         commands=frozenset(kept.get("commands") or ()),
         unknown=bool(kept.get("unknown")),
+        inherited=bool(status) and "record" not in (status or {}),
     )
 
 
@@ -149,6 +162,7 @@ def _read_role(role: Mapping[str, Any]) -> RoleRecord:
         seen={int(index): str(uid) for index, uid in (role.get("seen") or {}).items()},
         counted={int(index): int(count) for index, count in (role.get("counted") or {}).items()},
         done=frozenset(map(int, role.get("done") or ())),
+        falls={int(index): _read_fall(fall) for index, fall in (role.get("falls") or {}).items()},
         failed={int(index): str(uid) for index, uid in (role.get("failed") or {}).items()},
         completed=bool(role.get("completed")),
         troubled=int(role.get("troubled", 0)),
@@ -161,10 +175,21 @@ def _write_role(role: RoleRecord) -> Object:
         seen=_by_index(role.seen.items()),
         counted=_by_index((index, count) for index, count in role.counted.items() if count),
         done=sorted(role.done),
+        falls=_by_index((index, _write_fall(fall)) for index, fall in role.falls.items()),
         failed=_by_index(role.failed.items()),
         completed=role.completed,
         troubled=role.troubled,
     )
+
+
+def _read_fall(fall: Mapping[str, Any]) -> Fall:
+    last = moment(fall["at"])
+    assert last is not None, "a fall is written with its time"
+    return Fall(int(fall["times"]), last)
+
+
+def _write_fall(fall: Fall) -> Object:
+    return {"times": fall.times, "at": timestamp(fall.at)}
 
 
 def _read_timer(timer: Mapping[str, Any]) -> Timer:

@@ -61,9 +61,10 @@ class Replicas:
         staged = launch.staged(job, settings, everyone, judged.record, sight.pods)
         desired = launch.launched(kind.build(staged, settings, judged.record.version), everyone, sight)
         desired = launch.joining(desired, job, settings, judged.record, sight.pods)
+        desired, rests = policies.rested(job, desired, judged.record, now)
         actions = diff.difference(job, desired, sight, judged.record)
         news = (*_resumed(job, resumed), *_restarting(job, state, message))
-        return Decision(status, (*actions, *news), _earliest(judged.look_again, deadline))
+        return Decision(status, (*actions, *news), _earliest(judged.look_again, deadline, rests))
 
     def refuse(self, job: Job, message: str, now: datetime) -> Object:
         """Return the status of a job that fails because it is not valid."""

@@ -6,7 +6,7 @@ another one places pods.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from trainwright.cluster.base import Change
@@ -24,8 +24,15 @@ _RULES = ("tolerations", "nodeSelector", "affinity")
 class Ledger:
     """What there is, as of the last change that was told."""
 
-    def __init__(self, capacity: Amounts | None = None, *, sees_nodes: bool = True) -> None:
+    def __init__(
+        self,
+        capacity: Amounts | None = None,
+        *,
+        sees_nodes: bool = True,
+        read: Callable[[Object], Member] = member,
+    ) -> None:
         """Begin with nothing. With `capacity` pods count as if all were on one node of that size."""
+        self._read = read
         self._sees_nodes = sees_nodes
         self._capacity = capacity
         self._members: dict[str, Member] = {}
@@ -48,7 +55,7 @@ class Ledger:
         """Take note of a pod; say whether that may let somebody in."""
         uid = change.object["metadata"]["uid"]
         before = self._members.get(uid)
-        after = None if change.type == "DELETED" else self._as_bound(member(change.object))
+        after = None if change.type == "DELETED" else self._as_bound(self._read(change.object))
         if before == after:
             return False
         if before is not None:

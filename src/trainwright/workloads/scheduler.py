@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 
 from trainwright.cluster.base import Change, Cluster
@@ -18,7 +19,7 @@ from trainwright.core.errors import ClusterError, Conflict, Invalid, NotFound
 from trainwright.core.objects import Object, at
 from trainwright.core.resources import NODE, POD, RESOURCE_QUOTA, Resource, resource_of
 from trainwright.placement import quotas
-from trainwright.placement.gangs import Gang, GangKey, gather
+from trainwright.placement.gangs import Gang, GangKey, accounted, gather
 from trainwright.placement.queue import Arrival, Pass, Scene, Wait, schedule
 from trainwright.workloads.ledger import Ledger
 from trainwright.workloads.quotas import QuotaKeeper
@@ -37,17 +38,27 @@ log = logging.getLogger(__name__)
 class Scheduler:
     """Goes through the queue whenever a pod, a node or a quota has changed."""
 
-    def __init__(self, cluster: Cluster, resources: Iterable[Resource] = ()) -> None:
-        """Make a scheduler. `resources` are the kinds that may own pods: pods come when their job came."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        resources: Iterable[Resource] = (),
+        grows: Callable[[Object], bool] = lambda job: False,  # noqa: ARG005 - most need all their pods
+    ) -> None:
+        """Make a scheduler.
+
+        `resources` are the kinds that may own pods: pods come when their job came. `grows` says of a job whether it
+        can do without the pods beyond its minimum.
+        """
         self._cluster = cluster
         self._resources = tuple(resources)
-        self._ledger = Ledger()
+        self._grows = grows
+        self._ledger = Ledger(read=accounted)
         self._pods = Informer(cluster, POD)
         self._nodes = Informer(cluster, NODE)
         self._quotas = Informer(cluster, RESOURCE_QUOTA)
         self._keeper = QuotaKeeper(cluster, self._resources, self._quotas, self._ledger.holding)
         self._changed = asyncio.Event()
-        self._arrivals: dict[GangKey, Arrival] = {}
+        self._jobs: dict[GangKey, _Job] = {}
         self._numbers = count()
         self._tell_at: float | None = None
         self._silent_until = 0.0
@@ -96,31 +107,39 @@ class Scheduler:
     async def _decide(self) -> Pass:
         members = {each.uid: each for each in self._ledger.members()}
         gangs = gather(members.values(), lambda each: each.homeless and not each.gates)
-        self._arrivals = {gang.key: self._arrivals.get(gang.key) or await self._arrival(gang) for gang in gangs}
+        self._jobs = {gang.key: self._jobs.get(gang.key) or await self._job(gang) for gang in gangs}
         if not gangs:
             return Pass()
-        allowed = [quotas.read(each) for each in self._quotas.items()]
         return schedule(
-            Scene(self._ledger.offered(), tuple(self._ledger.holding()), gangs, self._arrivals, tuple(allowed))
+            Scene(
+                self._ledger.offered(),
+                tuple(self._ledger.holding()),
+                gangs,
+                {gang: job.arrival for gang, job in self._jobs.items()},
+                {gang for gang, job in self._jobs.items() if job.grows},
+                [quotas.read(each) for each in self._quotas.items()],
+            )
         )
 
-    # When a gang came
+    # Whose gang it is
 
-    async def _arrival(self, gang: Gang) -> Arrival:
-        """Return when the job of a gang was made: pods that are made again do not go to the end of the queue."""
+    async def _job(self, gang: Gang) -> "_Job":
+        """Return what counts of a gang's job; pods that are made again keep its place in the queue."""
         first = gang.waiting[0]
         pod = self._pods.get(gang.key[0], first.name)
-        made = await self._made(pod) if pod else ""
-        return made or first.arrival[0], next(self._numbers)
+        job = await self._top(pod) if pod else None
+        made = at(job, ("metadata", "creationTimestamp"), first.arrival[0])
+        return _Job((made, next(self._numbers)), grows=job is not None and self._grows(job))
 
-    async def _made(self, obj: Object) -> str:
+    async def _top(self, obj: Object) -> Object:
+        """Return the object that all this was made for."""
         meta = obj["metadata"]
         for owner in meta.get("ownerReferences") or ():
             if owner.get("controller"):
                 with suppress(NotFound, KeyError):
                     resource = resource_of(owner, self._resources)
-                    return await self._made(await self._cluster.get(resource, meta["namespace"], owner["name"]))
-        return str(meta.get("creationTimestamp", ""))
+                    return await self._top(await self._cluster.get(resource, meta["namespace"], owner["name"]))
+        return obj
 
     # What is done
 
@@ -165,6 +184,14 @@ class Scheduler:
             await self._cluster.patch(POD, meta["namespace"], meta["name"], patch, subresource="status")
         except (NotFound, Conflict, Invalid):
             log.debug("a waiting pod changed under the scheduler: %s", meta["name"])
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What counts of the job of a gang that waits."""
+
+    arrival: Arrival
+    grows: bool
 
 
 def _says(pod: Object, wait: Wait) -> bool:

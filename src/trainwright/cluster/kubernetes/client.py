@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -99,6 +100,15 @@ class KubernetesCluster:
         except NotFound:
             return False
         return any(each.get("name") == resource.plural for each in found.get("resources") or ())
+
+    async def versions(self, resource: Resource) -> tuple[str, ...]:
+        """Return the versions in which the API server knows a kind, its favourite first; none if it does not."""
+        try:
+            group = await self.rest.request("GET", f"/apis/{resource.group}")
+        except NotFound:
+            return ()
+        told = [str(each["version"]) for each in group.get("versions") or ()]
+        return tuple([each for each in told if await self.serves(replace(resource, version=each))])
 
     def watch(
         self, resource: Resource, namespace: str = "", *, since: str, labels: str = "", fields: str = ""

@@ -10,7 +10,7 @@
 The message is always the server's own sentence where it gave one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from trainwright.core.errors import (
     BadRequest,
     ClusterError,
     Conflict,
+    Ending,
     Expired,
     Forbidden,
     Invalid,
@@ -40,6 +41,7 @@ _KNOWN: dict[int, Mapping[str, type[ClusterError]]] = {
     422: {"": Invalid},
     507: {"": NotStored},
 }
+_NAMESPACE_GOING = "NamespaceTerminating"
 _TEXT_LENGTH = 500
 
 
@@ -85,7 +87,13 @@ def status_error(status: Mapping[str, Any], code: int = 500) -> ClusterError:
     """Return the error a `Status` object stands for."""
     code = int(status.get("code") or code)
     reason = str(status.get("reason") or "")
+    if code == Ending.code and any(each.get("reason") == _NAMESPACE_GOING for each in _causes(status)):
+        return Ending(str(status.get("message") or reason))
     return _error(code, reason, str(status.get("message") or reason or f"the server answered {code}"))
+
+
+def _causes(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return (status.get("details") or {}).get("causes") or ()
 
 
 def _error(code: int, reason: str, message: str) -> ClusterError:
