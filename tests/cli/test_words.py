@@ -58,6 +58,8 @@ def test_lists_read_as_a_sentence():
         pytest.param("mnist", Address("mnist"), id="a job"),
         pytest.param("pytorchjob/mnist", Address("mnist", kind="PyTorchJob"), id="a kind and a job"),
         pytest.param("pytorchjobs.kubeflow.org/mnist", Address("mnist", kind="PyTorchJob"), id="a long kind"),
+        pytest.param("pytorchjob.kubeflow.org/mnist", Address("mnist", kind="PyTorchJob"), id="as -o name prints it"),
+        pytest.param("mpijobs.v2beta1.kubeflow.org/pi", Address("pi", kind="MPIJob"), id="a kind with its version"),
         pytest.param("mnist/worker-1", Address("mnist", rank="worker-1"), id="a rank by role"),
         pytest.param("mnist/3", Address("mnist", rank="3"), id="a rank by number"),
         pytest.param("pytorchjob/mnist/3", Address("mnist", kind="PyTorchJob", rank="3"), id="all of it"),

@@ -29,6 +29,11 @@ def parse(text: str) -> Address:
 
 
 def kinds() -> dict[str, str]:
-    """Return every word that names a kind, and the kind."""
-    words = {word: face.name for face in FACES for word in (*face.short_names, face.name.lower())}
-    return words | {word: face.name for face in FACES for word in (face.resource.plural, str(face.resource))}
+    """Return every word that names a kind, and the kind: also with its group, as `-o name` prints it."""
+    words: dict[str, str] = {}
+    for face in FACES:
+        names = (face.name.lower(), face.resource.plural)
+        groups = (face.resource.group, f"{face.resource.version}.{face.resource.group}")
+        grouped = (f"{name}.{group}" for name in names for group in groups)
+        words |= dict.fromkeys((*face.short_names, *names, *grouped), face.name)
+    return words
