@@ -74,6 +74,7 @@ bench: frameworks kube  ## measure what the docs claim
 	-$(BIN)/python benchmarks/mpi.py
 	-$(BIN)/python benchmarks/client.py
 	-$(BIN)/python benchmarks/operators.py
+	-$(BIN)/python benchmarks/scale.py
 
 format:  ## let ruff write the code as ruff wants it
 	$(BIN)/ruff check --fix

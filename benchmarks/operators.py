@@ -1,13 +1,16 @@
-"""Measures the operator on a real API server, beside the training-operator and a loop that only creates the objects.
+"""Measures the operator on a real API server, beside the original ones and a loop that only creates the objects.
 
     python benchmarks/operators.py                # 1,000 jobs of 4 replicas each, the median of three rounds
     python benchmarks/operators.py --jobs 100 --rounds 1    # to see that it works
+    python benchmarks/operators.py --kinds MPIJob,Job       # only these
     python benchmarks/operators.py --full         # the cost curve also at 5,000 jobs
     python benchmarks/operators.py --save         # also write benchmarks/results/operators.md
 
 Everyone gets an etcd and an API server of his own in which the jobs wait already; without a scheduler the pods stay
-pending. The clock runs from the first object to the last pod. CPU is taken when the operator has come to rest, so what
-it does after the last pod counts as well. The training-operator is built from its Go module, once (about 2 minutes).
+pending. The clock runs from the first object to the last pod, or Job of a launcher. CPU is taken when the operator has
+come to rest, so what it does after the last pod counts as well. Original operators are built from their Go modules,
+once (about 2 minutes each). They have neither an autoscaler nor gangs unless asked for, so ours is told to do without;
+one row shows what these cost.
 """
 
 import argparse
@@ -33,16 +36,18 @@ sys.path.insert(0, str(ROOT))  # for the control plane
 
 from tools import originals  # noqa: E402
 from tools.kube import ADMIN_TOKEN, ControlPlane, build  # noqa: E402
-from tools.originals import TRAINING_OPERATOR, training_operator  # noqa: E402
+from tools.originals import MPI_OPERATOR, TRAINING_OPERATOR  # noqa: E402
 
-from trainwright.cluster.kubernetes import KubernetesCluster  # noqa: E402
+from trainwright.api.faces import RESOURCES  # noqa: E402
+from trainwright.cluster.kubernetes import KubernetesCluster, collection  # noqa: E402
 from trainwright.core.objects import Object, at  # noqa: E402
-from trainwright.core.resources import BUILT_IN, NAMESPACE, POD, SERVICE, Resource, resource_of  # noqa: E402
+from trainwright.core.resources import BATCH_JOB, NAMESPACE, POD, SERVICE_ACCOUNT, Resource, resource_of  # noqa: E402
 from trainwright.desired import KUBERNETES  # noqa: E402
 from trainwright.desired.base import render  # noqa: E402
-from trainwright.kinds import PYTORCH_JOB  # noqa: E402
-from trainwright.operator.crds import definition  # noqa: E402
+from trainwright.kinds import KINDS  # noqa: E402
+from trainwright.operator.crds import definitions  # noqa: E402
 from trainwright.operator.rights import CUSTOM_RESOURCE  # noqa: E402
+from trainwright.reconcile.kind import Kind  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "operators.md"
 SPACE = "bench"
@@ -51,13 +56,13 @@ PODS = WORKERS + 1
 THREADS = 10
 AT_ONCE = 32
 LONGEST_SECONDS = 900.0
-SERVICE_ACCOUNT = Resource("", "v1", "serviceaccounts", "ServiceAccount", status=False)
 NOTE = (
     "Everyone has an etcd and an API server of his own, on the same cores. The clock runs from the first object to\n"
-    "the last pod, CPU until the process is at rest. The bare loop only creates the pods and Services of the jobs."
+    "the last pod, CPU until the process is at rest. The bare loop only creates the objects of the jobs. The original\n"
+    "operators have neither an autoscaler nor gangs unless asked for: ours does without but in the row that says so."
 )
 MUTATING = ("POST", "PUT", "PATCH", "DELETE", "APPLY")
-COUNTED = ("pods", "services", "pytorchjobs", "events", "horizontalpodautoscalers")
+COUNTED = {each.plural for each in RESOURCES if each.namespaced and each.plural != "leases"}
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class Contender:
     name: str
     command: Callable[[Path], list[str]]
     """The command line, given a kubeconfig."""
-    crd: Callable[[], Object]
+    definitions: Callable[[], list[Object]]
 
 
 @dataclass(frozen=True)
@@ -104,30 +109,109 @@ class Run:
 # The contenders
 
 
-def ours(kubeconfig: Path) -> list[str]:
-    flags = ["--metrics-address=127.0.0.1:0", f"--kubeconfig={kubeconfig}"]
-    return [sys.executable, "-m", "trainwright", "operator", *flags]
+def ours(*flags: str) -> Callable[[Path], list[str]]:
+    words = ["operator", "--metrics-address=127.0.0.1:0", "--no-leader-elect", *flags]
+    return lambda kubeconfig: [sys.executable, "-m", "trainwright", *words, f"--kubeconfig={kubeconfig}"]
 
 
-def theirs(kubeconfig: Path) -> list[str]:
-    return [str(training_operator()), f"--kubeconfig={kubeconfig}", f"--threads={THREADS}"]
+def their_training_operator(kubeconfig: Path) -> list[str]:
+    return [str(TRAINING_OPERATOR.built()), f"--kubeconfig={kubeconfig}", f"--threads={THREADS}"]
 
 
-def bare(kubeconfig: Path) -> list[str]:
-    return [sys.executable, __file__, "--bare-loop", str(kubeconfig)]
+def their_mpi_operator(kubeconfig: Path) -> list[str]:
+    limits = ["--kube-api-qps=10000", "--kube-api-burst=10000", f"--threadiness={THREADS}"]
+    return [str(MPI_OPERATOR.built()), f"--kubeConfig={kubeconfig}", f"--lock-namespace={SPACE}", *limits]
 
 
-BARE = Contender("bare loop", bare, lambda: definition(PYTORCH_JOB))
-OURS = Contender("trainwright", ours, lambda: definition(PYTORCH_JOB))
-THEM = Contender(f"training-operator {TRAINING_OPERATOR}", theirs, lambda: originals.definition("PyTorchJob"))
+def bare(kind: Kind) -> Contender:
+    def command(kubeconfig: Path) -> list[str]:
+        return [sys.executable, __file__, "--bare-loop", str(kubeconfig), "--kinds", kind.name]
+
+    return Contender("bare loop", command, our_definitions)
 
 
-async def bare_loop(kubeconfig: str) -> None:
+def our_definitions() -> list[Object]:
+    return list(definitions(KINDS))
+
+
+OURS = Contender("trainwright", ours("--no-autoscaler", "--gang=none"), our_definitions)
+ALL_OF_OURS = Contender("trainwright, autoscaler and gates", ours("--gang=gates"), our_definitions)
+ORIGINALS = {
+    "PyTorchJob": Contender(
+        f"training-operator {TRAINING_OPERATOR.version}",
+        their_training_operator,
+        lambda: [originals.definition("PyTorchJob")],
+    ),
+    "MPIJob": Contender(
+        f"mpi-operator {MPI_OPERATOR.version}", their_mpi_operator, lambda: [originals.definition("MPIJob")]
+    ),
+}
+"""Those that can be run without the rest of their projects, by kind."""
+
+
+async def bare_loop(kubeconfig: str, kind: Kind) -> None:
     """Create what the jobs should have and do nothing else; all of it is built before the first is sent."""
     async with KubernetesCluster.from_config(kubeconfig) as cluster:
-        jobs = (await cluster.list(PYTORCH_JOB.resource, SPACE)).items
-        wanted = [PYTORCH_JOB.build(PYTORCH_JOB.read(each), KUBERNETES, 0) for each in jobs]
-        await create(cluster, [obj for each in wanted for obj in render(each)])
+        jobs = (await cluster.list(kind.resource, SPACE)).items
+        wanted = [kind.build(kind.read(kind.default(each)), KUBERNETES, 0) for each in jobs]
+        await create(cluster, [with_keys(obj) for each in wanted for obj in render(each)])
+
+
+def with_keys(obj: Object) -> Object:
+    """Return a Secret for keys with something in their places, which an API server asks for; others as they are."""
+    return {**obj, "stringData": {"ssh-privatekey": "-"}} if obj.get("type") == "kubernetes.io/ssh-auth" else obj
+
+
+# The jobs, each with four replicas
+
+
+def template(container: str) -> Object:
+    """Return a pod template of the size that templates have."""
+    described = {
+        "name": container,
+        "image": "registry.example/team/train:1",
+        "command": ["python", "train.py", "--epochs=10"],
+        "env": [{"name": f"SETTING_{index}", "value": f"value {index}"} for index in range(6)],
+        "resources": {"limits": {"cpu": "4", "memory": "16Gi"}},
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    return {"spec": {"containers": [described], "volumes": [{"name": "data", "emptyDir": {}}]}}
+
+
+def pytorch_job() -> Object:
+    role = {"restartPolicy": "OnFailure", "template": template("pytorch")}
+    roles = {"Master": {**role, "replicas": 1}, "Worker": {**role, "replicas": WORKERS}}
+    return {"pytorchReplicaSpecs": roles, "runPolicy": {"cleanPodPolicy": "None"}}
+
+
+def mpi_job() -> Object:
+    roles = {"Launcher": {"replicas": 1}, "Worker": {"replicas": WORKERS}}
+    return {"mpiReplicaSpecs": {name: {**role, "template": template("mpi")} for name, role in roles.items()}}
+
+
+def volcano_job() -> Object:
+    task = {"name": "worker", "replicas": PODS, "template": template("main")}
+    return {"minAvailable": PODS, "plugins": {"svc": []}, "tasks": [task]}
+
+
+def training_job() -> Object:
+    resources = {"limits": {"cpu": "4", "memory": "16Gi"}}
+    trainer = {"entrypoint": "python train.py", "min-instance": PODS, "max-instance": PODS, "resources": resources}
+    return {"image": "registry.example/team/train:1", "trainer": trainer}
+
+
+SPECS = {"PyTorchJob": pytorch_job, "MPIJob": mpi_job, "Job": volcano_job, "TrainingJob": training_job}
+BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+def job(kind: Kind, number: int) -> Object:
+    """Return a job of four replicas."""
+    return {
+        "apiVersion": kind.resource.api_version,
+        "kind": kind.name,
+        "metadata": {"name": f"job-{number}", "namespace": SPACE},
+        "spec": SPECS[kind.name](),
+    }
 
 
 # One run
@@ -155,41 +239,20 @@ class Usage:
         return time.monotonic() - self._since > 2
 
 
-def job(number: int) -> Object:
-    """Return a job with a master and workers, of the size that jobs have."""
-    container = {
-        "name": "pytorch",
-        "image": "registry.example/team/train:1",
-        "command": ["python", "train.py", "--epochs=10"],
-        "env": [{"name": f"SETTING_{index}", "value": f"value {index}"} for index in range(6)],
-        "resources": {"limits": {"cpu": "4", "memory": "16Gi"}},
-        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
-    }
-    pod = {"containers": [container], "volumes": [{"name": "data", "emptyDir": {}}]}
-    role = {"restartPolicy": "OnFailure", "template": {"spec": pod}}
-    roles = {"Master": {**role, "replicas": 1}, "Worker": {**role, "replicas": WORKERS}}
-    return {
-        "apiVersion": PYTORCH_JOB.resource.api_version,
-        "kind": PYTORCH_JOB.name,
-        "metadata": {"name": f"job-{number}", "namespace": SPACE},
-        "spec": {"pytorchReplicaSpecs": roles, "runPolicy": {"cleanPodPolicy": "None"}},
-    }
-
-
-async def run(contender: Contender, jobs: int) -> Run:
+async def run(kind: Kind, contender: Contender, jobs: int) -> Run:
     """Let a contender make the objects of so many jobs on a control plane of his own."""
     with tempfile.TemporaryDirectory() as folder:
         plane = ControlPlane(Path(folder) / "plane")
         try:
             plane.start(controllers=False)
-            return await measured(contender, jobs, plane)
+            return await measured(kind, contender, jobs, plane)
         finally:
             plane.stop()
 
 
-async def measured(contender: Contender, jobs: int, plane: ControlPlane) -> Run:
+async def measured(kind: Kind, contender: Contender, jobs: int, plane: ControlPlane) -> Run:
     async with KubernetesCluster.from_config(str(plane.kubeconfig)) as cluster:
-        await prepare(cluster, contender, jobs)
+        await prepare(cluster, kind, contender, jobs)
         before = ask_server(plane)
         with started(contender.command(plane.kubeconfig), plane.folder / "contender.log") as process:
             usage = Usage(process.pid)
@@ -201,18 +264,23 @@ async def measured(contender: Contender, jobs: int, plane: ControlPlane) -> Run:
         return Run(contender.name, jobs, seconds, usage.cpu, usage.rss, spent, made_calls)
 
 
-async def prepare(cluster: KubernetesCluster, contender: Contender, jobs: int) -> None:
-    """Register the kind and create the jobs."""
+async def prepare(cluster: KubernetesCluster, kind: Kind, contender: Contender, jobs: int) -> None:
+    """Register what the contender needs and create the jobs."""
     space = {"metadata": {"name": SPACE}}
     await cluster.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", **space})
     account = {"metadata": {"name": "default", "namespace": SPACE}}  # who makes it otherwise does not run here
     await cluster.create(SERVICE_ACCOUNT, account)
-    crd = await cluster.create(CUSTOM_RESOURCE, contender.crd())
+    for each in contender.definitions():
+        await register(cluster, each)
+    await create(cluster, [job(kind, number) for number in range(jobs)])
+
+
+async def register(cluster: KubernetesCluster, definition: Object) -> None:
+    crd = await cluster.create(CUSTOM_RESOURCE, definition)
     async with asyncio.timeout(30):
         while "Established" not in conditions(crd):
             await asyncio.sleep(0.1)
             crd = await cluster.get(CUSTOM_RESOURCE, "", crd["metadata"]["name"])
-    await create(cluster, [job(number) for number in range(jobs)])
 
 
 def conditions(obj: Object) -> set[str]:
@@ -225,7 +293,7 @@ async def create(cluster: KubernetesCluster, objects: list[Object]) -> None:
 
     async def work() -> None:
         for obj in waiting:
-            await cluster.create(resource_of(obj, (*BUILT_IN, PYTORCH_JOB.resource)), obj)
+            await cluster.create(resource_of(obj, RESOURCES), obj)
 
     async with asyncio.TaskGroup() as tasks:
         for _ in range(AT_ONCE):
@@ -238,18 +306,21 @@ async def made(cluster: KubernetesCluster, jobs: int, process: "subprocess.Popen
     async with asyncio.timeout(LONGEST_SECONDS):
         while True:
             usage.look()
-            if not began and await count(cluster, SERVICE) + await count(cluster, POD):
+            there = await count(cluster, POD)
+            if there >= jobs * WORKERS:  # asking costs the API server what the contender could use
+                there += await count(cluster, BATCH_JOB)
+            if not began and there:
                 began = time.perf_counter()
-            if began and await count(cluster, POD) >= jobs * PODS:
+            if there >= jobs * PODS:
                 return time.perf_counter() - began
             if process.poll():
                 raise SystemExit(f"{process.args!r} ended with {process.returncode}")
-            await asyncio.sleep(0.1 if began else 0.02)
+            await asyncio.sleep(0.25 if began else 0.02)
 
 
 async def count(cluster: KubernetesCluster, resource: Resource) -> int:
     """Return how many objects there are, without reading them."""
-    page = await cluster.rest.request("GET", f"/api/v1/namespaces/{SPACE}/{resource.plural}", query={"limit": "1"})
+    page = await cluster.rest.request("GET", collection(resource, SPACE), query={"limit": "1"})
     return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
 
 
@@ -320,16 +391,20 @@ class Bar:
         return self.says, f"{self.found:.2f}", f"{sign} {self.limit:.2f}", "met" if self.met else "MISSED"
 
 
-def bars(us: Run, them: Run, loop: Run, curve: list[Run]) -> list[Bar]:
+def bars(us: Run, loop: Run, them: Run | None) -> Iterator[Bar]:
+    """Yield what is promised of every kind."""
+    if them is not None:
+        yield Bar(f"jobs/s, as a multiple of the {them.name}'s", us.rate / them.rate, 2, at_least=True)
+    yield Bar("jobs/s, as a part of the bare loop's", us.rate / loop.rate, 0.6, at_least=True)
+    if them is not None:
+        yield Bar(f"CPU, as a part of the {them.name}'s", us.cpu / them.cpu, 0.5)
+        yield Bar(f"peak memory, as a part of the {them.name}'s", us.rss / them.rss, 1)
+    yield Bar("mutating calls per job beyond the bare loop's, events apart", us.lasting - loop.lasting, 2)
+
+
+def flat(curve: list[Run]) -> Bar:
     costs = [each.seconds / each.jobs for each in curve]
-    return [
-        Bar("jobs/s, as a multiple of the training-operator's", us.rate / them.rate, 2, at_least=True),
-        Bar("jobs/s, as a part of the bare loop's", us.rate / loop.rate, 0.6, at_least=True),
-        Bar("CPU, as a part of the training-operator's", us.cpu / them.cpu, 0.5),
-        Bar("peak memory, as a part of the training-operator's", us.rss / them.rss, 1),
-        Bar(f"mutating calls per job of {PODS} pods, events apart", us.lasting, PODS + 4),
-        Bar("time per job, most to least along the curve", max(costs) / min(costs), 1.5),
-    ]
+    return Bar("time per job, most to least along the curve", max(costs) / min(costs), 1.5)
 
 
 def figures(runs: list[Run]) -> str:
@@ -353,10 +428,16 @@ def figures(runs: list[Run]) -> str:
     )
 
 
-def calls(runs: list[Run]) -> str:
-    kinds = ("pods", "services", "pytorchjobs", "pytorchjobs/status", "events")
-    rows = [(each.name, *(f"{each.per_job(kind):.2f}" for kind in kinds), f"{each.lasting:.2f}") for each in runs]
-    return table(("mutating calls per job", *kinds, "without events"), rows)
+def calls(kind: Kind, runs: list[Run]) -> str:
+    pods, job, status = ("pods",), (kind.resource.plural,), (f"{kind.resource.plural}/status",)
+    told = {*pods, *job, *status, "events"}
+    head = ("mutating calls per job", "pods", "job", "status", "other objects", "events", "without events")
+    rows = []
+    for each in runs:
+        others = {resource for _, resource in each.calls} - told
+        parts = (pods, job, status, tuple(others), ("events",))
+        rows.append((each.name, *(f"{each.per_job(*part):.2f}" for part in parts), f"{each.lasting:.2f}"))
+    return table(head, rows)
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
@@ -378,33 +459,53 @@ def say(words: str) -> None:
     print(f"  {words}", file=sys.stderr, flush=True)
 
 
-async def compare(jobs: int, rounds: int, curve: list[int]) -> tuple[str, bool]:
+async def compare(kinds: list[Kind], jobs: int, rounds: int, curve: list[int]) -> tuple[str, bool]:
     """Return the report, and whether everything is as promised."""
-    found = await in_turn({contender.name: (contender, jobs) for contender in (BARE, OURS, THEM)}, rounds)
-    sizes = await in_turn({f"ours, {size:,} jobs": (OURS, size) for size in curve}, rounds)
-    loop, us, them = (median(found[contender.name]) for contender in (BARE, OURS, THEM))
-    costs = sorted([us, *map(median, sizes.values())], key=lambda each: each.jobs)
-    promised = bars(us, them, loop, costs)
-    verdicts = table(("promised", "found", "bar", ""), [bar.row() for bar in promised])
-    spread = ", ".join(f"{name} {rates(runs)}" for name, runs in found.items())
-    parts = (
-        figures([loop, us, them]),
-        f"jobs/s, least to most: {spread}.",
-        calls([loop, us, them]),
-        "Ours, with more jobs:",
-        figures(costs),
-        verdicts,
-    )
+    parts, promised = [], list[Bar]()
+    for kind in kinds:
+        entries = {each.name: (each, jobs) for each in contenders(kind)}
+        if kind.name == "PyTorchJob":
+            entries |= {f"ours, {size:,} jobs": (OURS, size) for size in curve}
+        found = await in_turn(kind, entries, rounds)
+        told, kept = described(kind, found)
+        parts.append(told)
+        promised += kept
     return "\n\n".join(parts), all(bar.met for bar in promised)
 
 
-async def in_turn(entries: dict[str, tuple[Contender, int]], rounds: int) -> dict[str, list[Run]]:
+def contenders(kind: Kind) -> Iterator[Contender]:
+    yield bare(kind)
+    yield OURS
+    if kind.name in ORIGINALS:
+        yield ORIGINALS[kind.name]
+    if kind.name == "PyTorchJob":
+        yield ALL_OF_OURS
+
+
+def described(kind: Kind, found: dict[str, list[Run]]) -> tuple[str, list[Bar]]:
+    """Return what is told of one kind, and what was promised of it."""
+    rows = {name: median(runs) for name, runs in found.items() if name in {each.name for each in contenders(kind)}}
+    us, loop = rows[OURS.name], rows["bare loop"]
+    them = rows[ORIGINALS[kind.name].name] if kind.name in ORIGINALS else None
+    promised = list(bars(us, loop, them))
+    spread = ", ".join(f"{name} {rates(found[name])}" for name in rows)
+    parts = [f"## {kind.name}", figures(list(rows.values())), f"jobs/s, least to most: {spread}."]
+    parts.append(calls(kind, list(rows.values())))
+    if curve := [median(runs) for name, runs in found.items() if name not in rows]:
+        costs = sorted([us, *curve], key=lambda each: each.jobs)
+        promised.append(flat(costs))
+        parts += ["Ours, with more jobs:", figures(costs)]
+    parts.append(table(("promised", "found", "bar", ""), [bar.row() for bar in promised]))
+    return "\n\n".join(parts), promised
+
+
+async def in_turn(kind: Kind, entries: dict[str, tuple[Contender, int]], rounds: int) -> dict[str, list[Run]]:
     """Let everyone run in every round, so that what else the machine does hits all alike."""
     found: dict[str, list[Run]] = {name: [] for name in entries}
     for number in range(1, rounds + 1):
         for name, (contender, jobs) in entries.items():
-            found[name].append(await run(contender, jobs))
-            say(f"{number}/{rounds} {name}: {found[name][-1].rate:.1f} jobs/s")
+            found[name].append(await run(kind, contender, jobs))
+            say(f"{number}/{rounds} {kind.name}, {name}: {found[name][-1].rate:.1f} jobs/s")
     return found
 
 
@@ -423,17 +524,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="of so many runs of each the median counts (3)")
     parser.add_argument("--full", action="store_true", help="the cost curve also at 5,000 jobs")
     parser.add_argument("--save", action="store_true", help=f"write {RESULTS.relative_to(ROOT)}")
+    parser.add_argument("--kinds", default=",".join(SPECS), help="only these kinds, such as MPIJob,TrainingJob")
     parser.add_argument("--bare-loop", metavar="KUBECONFIG", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    kinds = [BY_NAME[name] for name in options.kinds.split(",")]
     if options.bare_loop:
-        asyncio.run(bare_loop(options.bare_loop))
+        asyncio.run(bare_loop(options.bare_loop, kinds[0]))
         return
     build()
-    training_operator()
     about = machine()
     print(f"{about}\n", flush=True)
     curve = [size for size in (100, *([5000] if options.full else [])) if size != options.jobs]
-    report, met = asyncio.run(compare(options.jobs, options.rounds, curve))
+    report, met = asyncio.run(compare(kinds, options.jobs, options.rounds, curve))
     print(f"\n{report}")
     if options.save:
         RESULTS.parent.mkdir(exist_ok=True)

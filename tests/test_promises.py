@@ -13,6 +13,7 @@ import click
 import pytest
 import yaml
 from tests.conftest import ROOT
+from tools.cli_docs import manual
 
 from trainwright.admission import admit
 from trainwright.cli import COMMANDS
@@ -20,7 +21,7 @@ from trainwright.core.objects import Object
 from trainwright.frameworks import FRAMEWORKS
 from trainwright.kinds import KINDS, Kind, kind_of
 
-MANUAL = ROOT / "docs" / "commands.md"
+MANUAL = ROOT / "docs" / "cli.md"
 
 
 def word(kind: Kind) -> str:
@@ -90,7 +91,9 @@ class TestEveryCommand:
     def test_has_a_section_in_the_manual_with_an_example(self, command):
         text = section(command)
 
-        assert text, f"docs/commands.md says nothing about it: write a section '## tw {command}'"
+        assert text, (
+            f"docs/cli.md says nothing about it: write tools/manual/{command}.md and run python -m tools.cli_docs"
+        )
         assert re.search(rf"^(\$ )?(.*\| )?tw {command}\b", text, re.MULTILINE), f"'tw {command}' has no example there"
 
     def test_has_every_flag_in_the_manual(self, command):
@@ -102,7 +105,7 @@ class TestEveryCommand:
             if not re.search(rf"`[^`]*(?<![\w-]){re.escape(flag)}\b[^`]*`", text)
         ]
 
-        assert not missing, f"docs/commands.md, section 'tw {command}', lacks {', '.join(missing)}"
+        assert not missing, f"docs/cli.md, section 'tw {command}', lacks {', '.join(missing)}"
 
     def test_helps_itself(self, command):
         loaded: click.Command = importlib.import_module(f"trainwright.cli.{command}").command
@@ -112,6 +115,10 @@ class TestEveryCommand:
         assert not silent, f"'tw {command} --help' does not explain {', '.join(silent)}"
 
 
+def test_the_manual_is_up_to_date():
+    assert MANUAL.read_text() == manual(), "docs/cli.md is out of date: write it with python -m tools.cli_docs"
+
+
 def test_every_exit_code_is_in_the_manual():
     from trainwright.cli import exits
 
@@ -119,12 +126,12 @@ def test_every_exit_code_is_in_the_manual():
     codes = sorted({value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)})
     missing = [code for code in codes if not re.search(rf"^\| {code} \|", text, re.MULTILINE)]
 
-    assert not missing, f"docs/commands.md has no row for exit code {', '.join(map(str, missing))}"
+    assert not missing, f"docs/cli.md has no row for exit code {', '.join(map(str, missing))}"
 
 
 def test_the_manual_names_no_command_that_is_not_there():
     named = set(re.findall(r"^## `?tw ([a-z]+)", MANUAL.read_text(), re.MULTILINE))
 
     assert named <= set(COMMANDS), (
-        f"docs/commands.md describes {', '.join(sorted(named - set(COMMANDS)))}, which is not there"
+        f"docs/cli.md describes {', '.join(sorted(named - set(COMMANDS)))}, which is not there"
     )

@@ -18,6 +18,7 @@ from trainwright.operator.leader import lease_name
 from trainwright.operator.manifests import Installation, Part, operator_manifests
 from trainwright.operator.rights import (
     GANG_RIGHTS,
+    HANDOVER_RIGHTS,
     RIGHTS,
     SCALING_RIGHTS,
     WEBHOOK_RIGHTS,
@@ -275,6 +276,7 @@ def _plain(value: Any, conditions: tuple[str, ...], indent: int) -> Iterator[_Li
 
 _GRANTS: tuple[tuple[str, Sequence[Right]], ...] = (
     ("", RIGHTS),
+    ("", HANDOVER_RIGHTS),
     ("$.Values.autoscaler", [each for each in SCALING_RIGHTS if each.scope != "cluster"]),
     ("and $.Values.autoscaler (not $.Values.capacity)", [each for each in SCALING_RIGHTS if each.scope == "cluster"]),
     *((f'eq $.Values.gang "{gang}"', rights) for gang, rights in GANG_RIGHTS.items()),

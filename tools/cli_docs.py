@@ -28,12 +28,10 @@ _FLAG = re.compile(r"(?<![\w-])--?[a-zA-Z][\w-]*")
 def manual() -> str:
     """Return the whole text."""
     parts = [_source("head"), _contents()]
-    told = False
-    for name, row in COMMANDS.items():
-        if row.section == JOBS and not told:
+    for section, names in _sections().items():
+        if section == JOBS:
             parts.append(_source("jobs"))
-            told = True
-        parts.append(_section(name))
+        parts += map(_section, names)
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -42,11 +40,19 @@ def _source(name: str) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def _contents() -> str:
+def _sections() -> dict[str, list[str]]:
+    """Return the commands under each heading, in the order of the help."""
     sections: dict[str, list[str]] = {}
     for name, row in COMMANDS.items():
-        sections.setdefault(row.section, []).append(f"[{name}](#tw-{name})")
-    rows = (f"| {section} | {' · '.join(names)} |" for section, names in sections.items())
+        sections.setdefault(row.section, []).append(name)
+    return sections
+
+
+def _contents() -> str:
+    rows = (
+        f"| {section} | {' · '.join(f'[{name}](#tw-{name})' for name in names)} |"
+        for section, names in _sections().items()
+    )
     return "\n".join(("| | |", "|---|---|", *rows))
 
 
@@ -58,7 +64,7 @@ def _section(name: str) -> str:
     usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
     options = [each for each in command.params if isinstance(each, click.Option)]
     table = "\n".join(("| flag | meaning |", "|---|---|", *_rows(name, options, rows))) if options else ""
-    parts = (f"## tw {name}", before or _summary(name), f"```\n{usage}\n```", table, after)
+    parts = (f"## tw {name}", before or _summary(name), f"Usage: `{usage}`", table, after)
     return "\n\n".join(part.strip() for part in parts if part)
 
 
@@ -86,7 +92,9 @@ def _rows(name: str, options: list[click.Option], told: list[str]) -> Iterator[s
         match = _ROW.match(row)
         flags = set(_FLAG.findall(match[1])) if match else set()
         if match is None or not flags or flags - known:
-            sys.exit(f"tools/manual/{name}.md: {row}: 'tw {name}' has no {', '.join(sorted(flags - known)) or 'such flag'}")
+            sys.exit(
+                f"tools/manual/{name}.md: {row}: 'tw {name}' has no {', '.join(sorted(flags - known)) or 'such flag'}"
+            )
         covered |= flags
         yield row
     for option in options:

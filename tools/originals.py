@@ -1,5 +1,7 @@
 """The original projects, for tests and benchmarks beside them: their definitions, and the operators that can be run.
 
+    python -m tools.originals    # fetch and build them (a few minutes, once)
+
 All of it comes from their Go modules, at the versions below, and is kept outside the checkout like the control plane.
 """
 
@@ -9,17 +11,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 from tools.kube import ROOT, go
 
-TRAINING_OPERATOR = "1.8.1"
-MPI_OPERATOR = "0.6.0"
 _MODULE = ROOT / "benchmarks" / "go"
-_TRAINING = f"github.com/kubeflow/training-operator@v{TRAINING_OPERATOR}"
-_MPI = f"github.com/kubeflow/mpi-operator@v{MPI_OPERATOR}"
+_TRAINING = "github.com/kubeflow/training-operator@v1.8.1"
+_MPI = "github.com/kubeflow/mpi-operator@v0.6.0"
 DEFINITIONS: Mapping[str, tuple[str, str]] = {
     "PyTorchJob": (_TRAINING, "manifests/base/crds/kubeflow.org_pytorchjobs.yaml"),
     "MPIJob": (_MPI, "manifests/base/kubeflow.org_mpijobs.yaml"),
@@ -37,32 +38,49 @@ def definition(kind: str) -> dict[str, Any]:
     return found
 
 
-def training_operator() -> Path:
-    """Return the training-operator, built if it is not there yet (see benchmarks/go)."""
-    return _built(f"training-operator-{TRAINING_OPERATOR}", "training-operator", ["build"], ["."])
+@dataclass(frozen=True)
+class Program:
+    """An original operator: a package of a Go module."""
+
+    name: str
+    version: str
+    module: Path
+    package: str
+
+    @property
+    def path(self) -> Path:
+        """Return where it is, built or not."""
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return cache / "trainwright" / f"{self.name}-{self.version}" / self.name
+
+    def built(self) -> Path:
+        """Build it if it is not there yet; who tries at the same time waits."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with (self.path.parent / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not self.path.is_file():
+                sys.stderr.write(f"building the {self.name} (a few minutes, once)\n")
+                draft = self.path.with_name(".new")
+                flags = ["-mod=mod", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w"]
+                subprocess.run([go(), "build", *flags, "-o", str(draft), self.package], cwd=self.module, check=True)
+                draft.replace(self.path)
+        return self.path
 
 
-def mpi_operator() -> Path:
-    """Return the MPI operator, built if it is not there yet."""
-    module, _, version = _MPI.partition("@")
-    return _built(f"mpi-operator-{MPI_OPERATOR}", "mpi-operator", ["install"], [f"{module}/cmd/mpi-operator@{version}"])
+TRAINING_OPERATOR = Program("training-operator", "1.8.1", _MODULE, ".")
+"""Its PyTorchJob controller: what benchmarks/go has of it."""
+MPI_OPERATOR = Program(
+    "mpi-operator", "0.6.0", ROOT / "tools" / "mpi-operator", "github.com/kubeflow/mpi-operator/cmd/mpi-operator"
+)
 
 
-def _built(folder: str, name: str, how: list[str], what: list[str]) -> Path:
-    """Return a program, built from its module once; who tries at the same time waits."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    program = cache / "trainwright" / folder / name
-    program.parent.mkdir(parents=True, exist_ok=True)
-    with (program.parent / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not program.is_file():
-            print(f"building the {name} (about 2 minutes, once)", file=sys.stderr)
-            target = program.parent / ".new"
-            flags = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w"]
-            if how == ["build"]:
-                flags += ["-o", str(target / name)]
-            target.mkdir(exist_ok=True)
-            built = {**os.environ, "GOBIN": str(target)}
-            subprocess.run([go(), *how, *flags, *what], cwd=_MODULE, check=True, env=built)
-            (target / name).replace(program)
-    return program
+def main() -> None:
+    """Fetch and build everything."""
+    for kind in DEFINITIONS:
+        definition(kind)
+    for program in (TRAINING_OPERATOR, MPI_OPERATOR):
+        program.built()
+
+
+if __name__ == "__main__":
+    main()

@@ -17,6 +17,7 @@ from trainwright.operator.crds import definitions
 from trainwright.operator.manifests import Installation, operator_manifests
 from trainwright.operator.rights import (
     GANG_RIGHTS,
+    HANDOVER_RIGHTS,
     REGISTER_RIGHTS,
     RIGHTS,
     SCALING_RIGHTS,
@@ -55,6 +56,7 @@ def _kustomization(resources: Sequence[str]) -> str:
 
 _TABLES: tuple[tuple[str, Sequence[Right]], ...] = (
     ("Always", RIGHTS),
+    ("Beside definitions of the original projects, and for jobs that their operators have begun", HANDOVER_RIGHTS),
     ("For the autoscaler, unless `--without autoscaler`; with `--capacity` nodes are not looked at", SCALING_RIGHTS),
     ("For gangs by scheduling gates, with `--gang gates` or `auto`", GANG_RIGHTS["gates"]),
     ("For gangs of Kubernetes itself, with `--gang native` or `auto`", GANG_RIGHTS["native"]),

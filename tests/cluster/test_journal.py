@@ -343,7 +343,7 @@ class TestInsisting:
                 return len(read(path).objects)
 
             seen = await asyncio.gather(*map(durably, range(50)))
-        assert min(seen) > 1, "one write is for many"
+        assert len(set(seen)) < 10, "one write is for many"
 
     @pytest.mark.parametrize(
         "spoil",

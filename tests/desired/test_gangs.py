@@ -210,6 +210,21 @@ def test_what_a_kubeflow_job_wishes(gang, policy, spec):
     assert {name: group["spec"].get(name) for name in spec} == spec
 
 
+@pytest.mark.parametrize(
+    ("gang", "carries"),
+    [
+        pytest.param("labels", "high", id="our own scheduler sees only pods"),
+        pytest.param("gates", None, id="elsewhere nobody may know the class"),
+    ],
+)
+@pytest.mark.parametrize("job", [pytorch_job(3), mpi_job(3, modern=True)])
+def test_the_priority_class_of_a_kubeflow_job(job, gang, carries):
+    policy = {"runPolicy": {"schedulingPolicy": {"priorityClass": "high"}}}
+    found = templates(made({**job, "spec": {**job["spec"], **policy}}, gang))
+
+    assert {each["spec"].get("priorityClassName") for each in found} == {carries}
+
+
 @pytest.mark.parametrize("gang", ["gates", "native", "volcano", "scheduler-plugins"])
 @pytest.mark.parametrize("name", [name for name in JOBS if name != "Job"])  # it says all of it by itself
 def test_why_is_explained(name, gang):

@@ -33,6 +33,7 @@ FAILS = "echo broken >&2; exit 7"
 TIME = r"\d\d:\d\d:\d\d"
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z"
 COLOUR = r"(\x1b\[\d*m)*"
+OK = rf"{COLOUR}ok +{COLOUR} +"
 
 STEPS = (
     Step("logs talk", rf"({COLOUR}\S+ +\|{COLOUR} step \d of rank \d\n){{6}}"),
@@ -74,6 +75,11 @@ STEPS = (
     Step("exec talk -- no-such-command", r"tw: .*command not found: 'no-such-command'.*\n", 127),
     Step("exec fail -- true", r"tw: no rank of fail runs; tw status fail shows what became of them\n", 1),
     Step("why fail", r"fail failed: fail-master-0 exited with code 7\n.*try: .*\n"),
+    Step(
+        "doctor --kubeconfig {file}/state/trainwright/serve/kubeconfig",
+        rf"{OK}trainwright .*{OK}cluster +cluster 'tw-serve' answers, Kubernetes v1.*{OK}PyTorchJob +known, 3 jobs.*"
+        rf"{OK}rights +you may make jobs, see pods, logs and events, and execute, in namespace 'default'\n",
+    ),
     Step("doctor -o json", r"\[\n.*\"what\": \"tw serve\",\n +\"found\": \"answers, 2 unfinished jobs in .*\]\n"),
 )
 TOP = (
@@ -209,7 +215,7 @@ def test_what_is_piped_in_comes_back(lab):
     assert (done.returncode, done.stdout == data) == (0, True)
 
 
-GROWS = "echo $HOSTNAME up; while [ ! -e stop ]; do sleep 0.05; done; echo $HOSTNAME down"
+GROWS = "id=$(date +%s%N); echo $HOSTNAME up $id; while [ ! -e stop ]; do sleep 0.05; done; echo $HOSTNAME down $id"
 
 
 @pytest.mark.parametrize("by_api", [False, True], ids=["from the files", "through the API"])
@@ -232,11 +238,28 @@ def test_following_hears_restarts_and_ranks_that_come_later(start: Start, enviro
     (tmp_path / "stop").touch()
 
     assert following.wait() == 0
-    assert len([line for line in following.out if line.endswith("down")]) == 2
+    assert {line.split()[2] for line in following.out if " down " in line} == {"late-worker-0", "late-worker-1"}
+    assert len(set(following.out)) == len(following.out), following.out
     assert following.err == []
 
 
 NOT_SCALED = {"trainwright.dev/autoscale": "false"}
+
+
+@pytest.mark.parametrize("by_api", [False, True], ids=["from the files", "through the API"])
+def test_a_rank_that_outlives_its_job_is_not_followed_for_ever(start: Start, environment, tmp_path, by_api):
+    served = start("serve", "--port", "0", "--cpu", "16", cwd=tmp_path)
+    served.until("serving this user")
+    words = ["--kubeconfig", str(tmp_path / "state" / "trainwright" / "serve" / "kubeconfig")] if by_api else []
+    script = "echo $RANK up; touch up-$RANK; while [ ! -e up-1 ]; do sleep 0.05; done; [ $RANK = 0 ] || sleep 600"
+    lasting = job("lasting", script, workers=1, runPolicy={"cleanPodPolicy": "None"})
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(lasting))
+    assert piped([TW, "apply", "-f", str(tmp_path / "job.yaml")], environment).code == 0
+
+    following = start("logs", "lasting", "-f", *words)
+
+    assert following.wait() == 0
+    assert sorted(following.out) == ["master-0 | 0 up", "worker-0 | 1 up"]
 
 
 def test_following_a_run_ends_with_it(start: Start, environment, tmp_path):

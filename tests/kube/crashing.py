@@ -86,7 +86,7 @@ async def ends_alike(
             ending = await live(last, answer)
         what = f"killed after call {last} of {len(undisturbed.done)}, {answer}"
         assert ending.cut or len(ending.done) < last, what
-        assert ending.outcome == undisturbed.outcome, what
+        assert ending.outcome == undisturbed.outcome, f"{what}: {ending.outcome} instead of {undisturbed.outcome}"
         assert ending.created == undisturbed.created, what
 
     async with asyncio.TaskGroup() as tasks:
@@ -212,7 +212,7 @@ class Play:
     # What is there
 
     async def _is(self, seen: str) -> bool:
-        return await self.shown() == seen
+        return (await self.shown()).strip() == seen
 
     async def shown(self) -> str:
         """Return how the job is, in the words of a script; words that no script has while something is under way."""
@@ -262,10 +262,13 @@ class Play:
         return True
 
 
+_LAUNCHER = re.compile(r"(launcher)-[a-z0-9]{5}\b")
+
+
 def _short(obj: Object) -> str:
     """Return an object's name without the job's, and without what the controller of Jobs adds at random."""
     name: str = obj["metadata"]["name"]
-    return re.sub(r"(launcher)-\w+$", r"\1", name.removeprefix("j-"))
+    return _LAUNCHER.sub(r"\1", name.removeprefix("j-"))
 
 
 def _done(status: Any) -> int:
@@ -291,14 +294,14 @@ _PASSING = re.compile(
 
 
 def _lasting(value: Any, namespace: str) -> Any:
-    """Return a status with every time, duration and uid replaced by a word, and the namespace's name too."""
+    """Return a status with a word for every time, duration and uid, and without names that were made up."""
     if isinstance(value, dict):
         return {key: _lasting(each, namespace) for key, each in value.items()}
     if isinstance(value, list):
         return [_lasting(each, namespace) for each in value]
     if not isinstance(value, str):
         return value
-    return "passing" if _PASSING.match(value) else value.replace(namespace, "ns")
+    return "passing" if _PASSING.match(value) else _LAUNCHER.sub(r"\1", value.replace(namespace, "ns"))
 
 
 async def live(life: Life, plane: ControlPlane, folder: Path, last: int = 0, answer: Answer = "answered") -> Ending:

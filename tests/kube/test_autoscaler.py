@@ -72,9 +72,7 @@ def test_jobs_of_every_kind_share_the_nodes_and_yield_to_others(plane, admin, no
         scaled("delete", "pod/web", "pytorchjob/fourth", "--wait=false")
         until_sizes(scaled, 3, 3, 4)
         told = [entry["reason"] for job in jobs(scaled).values() for entry in job["status"]["scaleHistory"]]
-        scaled(
-            "delete", *(f"{kind_of(job).resource}/{name}" for name, job in jobs(scaled).items()), "--cascade=foreground"
-        )
+        scaled("delete", "training", "--all", "--cascade=foreground")
     admin("delete", "node", "two")
 
     for why in (

@@ -206,16 +206,20 @@ def stage(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def moments(done: Sequence[Done]) -> Iterator[tuple[int, Answer]]:
     """Yield after which calls the operator dies, and whether it hears their answers.
 
-    The sample has the first call, the status that is written before something is destroyed, the destruction, and a late
-    call: that is where a record kept badly would count twice or not at all. Who destroys nothing is killed halfway.
+    The sample is the status that is written before something is destroyed, or before a launcher is started, and that
+    deed itself: there a record kept badly would count twice or not at all.
     """
-    ways: tuple[Answer, ...] = ("unanswered", "answered")
     if SOAK:
+        ways: tuple[Answer, ...] = ("unanswered", "answered")
         yield from itertools.product(range(1, len(done) + 1), ways)
         return
-    halfway = len(done) // 2
-    destruction = next((number for number, call in enumerate(done, 1) if call.method == "DELETE"), halfway)
-    yield from zip((1, destruction - 1, destruction, len(done) * 5 // 6), itertools.cycle(ways), strict=False)
+    turn = next(
+        number
+        for number, call in enumerate(done, 1)
+        if call.method == "DELETE" or (call.name == "j-launcher" and call.path.endswith("/jobs"))
+    )
+    yield turn - 1, "unanswered"
+    yield turn, "answered"
 
 
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.says)

@@ -105,7 +105,9 @@ def test_logs_of_a_run_that_never_was_cannot_be_had(kubectl, run):
 def test_logs_tell_when_a_line_was_printed(kubectl, run):
     run("slow", "echo early; sleep 2; echo late", "jsonpath={.status.phase}=Succeeded")
 
-    early, late = (datetime.fromisoformat(line.split()[0]) for line in kubectl("logs", "slow", "--timestamps").splitlines())
+    early, late = (
+        datetime.fromisoformat(line.split()[0]) for line in kubectl("logs", "slow", "--timestamps").splitlines()
+    )
 
     assert 1.5 < (late - early).total_seconds() < 2.5
     assert kubectl("logs", "slow", f"--since-time={late.isoformat()}") == "late\n"

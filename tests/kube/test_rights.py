@@ -30,6 +30,7 @@ from trainwright.core.resources import PLUGIN_POD_GROUP, POD_GROUP, Resource
 from trainwright.operator.gangs import DEFAULT_QUEUE, QUEUE, Choice
 from trainwright.operator.rights import (
     GANG_RIGHTS,
+    HANDOVER_RIGHTS,
     LEADER_RIGHTS,
     REGISTER_RIGHTS,
     RIGHTS,
@@ -42,6 +43,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
 PARTS: Mapping[str, tuple[Right, ...]] = {
     "always": RIGHTS,
+    "handing over": HANDOVER_RIGHTS,
     "the autoscaler": SCALING_RIGHTS,
     "webhooks": WEBHOOK_RIGHTS,
     "leader election": LEADER_RIGHTS,

@@ -44,6 +44,11 @@ def jobs(*states: str) -> dict[str, tuple[Object, ...]]:
     }
 
 
+def training_jobs(phase: str) -> dict[str, tuple[Object, ...]]:
+    name = "trainingjobs.paddlepaddle.org"
+    return {name: ({"metadata": {"namespace": "team", "name": "j"}, "status": {"phase": phase}},)}
+
+
 def webhook(group: str, resource: str, name: str = "theirs", **metadata: Any) -> Object:
     rule = {"apiGroups": [group], "resources": [resource]}
     return {
@@ -119,8 +124,18 @@ PRUNES = {"properties": {"status": {"properties": {"conditions": {}}}, "spec": {
         ),
         pytest.param(
             Survey(theirs(PYTORCH, "v1"), jobs("Running"), (operator("training-operator"),)),
-            "let Kubeflow's training operator see 1 job to the end",
-            id="jobs that run end under who has started them",
+            "nothing to do: 1 job of what was stopped goes on, and no pod is restarted",
+            id="jobs that run are gone on with",
+        ),
+        pytest.param(
+            Survey(objects=training_jobs("running"), deployments=(operator("edl-controller"),)),
+            "let the TrainingJob controller see 1 job to the end",
+            id="but for those that are made of other things: these end under who has started them",
+        ),
+        pytest.param(
+            Survey(theirs(MPI, "v1")),
+            f"{MPI} is somebody else's (v1); it is left alone, and so are its jobs: we do not read that version",
+            id="a version that nobody reads here",
         ),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from trainwright.core.names import GANG_LABEL, GANG_MIN_ANNOTATION
+from trainwright.core.names import GANG_LABEL, GANG_MIN_ANNOTATION, JOB_LABEL
 from trainwright.core.objects import Object
 from trainwright.placement.amounts import amounts
 from trainwright.placement.gangs import Gang, Member, accounted, gather
@@ -29,6 +29,8 @@ def pod(text: str, arrival: int) -> Object:
     if "gang" in facts:
         gang, minimum = facts["gang"].split("/")
         meta |= {"labels": {GANG_LABEL: gang}, "annotations": {GANG_MIN_ANNOTATION: minimum}}
+    if "job" in facts:
+        meta["labels"] |= {JOB_LABEL: facts["job"]}
     if "leaving" in facts:
         meta["deletionTimestamp"] = "2026-01-01T00:01:00Z"
     requests = {"nvidia.com/gpu": facts["gpu"]} if "gpu" in facts else {}
@@ -116,6 +118,11 @@ def test_gangs(pods, started):
             "b cpu=4 priority=9, a1 gang=a/2 on=box, a2 gang=a/2",
             "a2",
             id="what has begun is completed before all others",
+        ),
+        pytest.param(
+            "b cpu=4 priority=9, w gang=w/1 job=j on=box, l gang=l/1 job=j",
+            "l",
+            id="also by another gang of the same job",
         ),
         pytest.param(
             "a1 gang=a/2 cpu=2, a2 gang=a/2, a3 gang=a/2 cpu=2, a4 gang=a/2", "a1 a2", id="no pod passes one of its own"
@@ -257,6 +264,13 @@ def quota(namespace: str = "default", **hard: str) -> Quota:
             "the quota team of default allows cpu 2, 0 is used and 3 needed; it can never start",
             id="unless it can never start",
         ),
+        pytest.param(
+            quota(cpu="2"),
+            "b1 gang=b/1 on=box cpu=2, b2 gang=b/1, a",
+            "",
+            "the quota team of default allows cpu 2, 2 is used and 1 needed",
+            id="or waits for pods of its own",
+        ),
         pytest.param(quota(pods="1"), "a, b", "a", "", id="so many pods"),
         pytest.param(quota(limits_cpu="3"), "a limit=2, b limit=1, c limit=1", "a b", "", id="by limits"),
         pytest.param(
@@ -292,7 +306,10 @@ def test_quotas(allowed, pods, started, why):
 
 
 def test_without_nodes_nobody_starts():
-    assert not look("solo", {}).bindings
+    decided = look("solo", {})
+
+    assert not decided.bindings
+    assert decided.waits["solo"].sentence == "no node takes pods: none is ready, or all are cordoned"
 
 
 # Any gangs that run for any time: who may be passed starts no later than where nobody passes anybody

@@ -15,7 +15,7 @@ def allowed(offered: int, held: list[int], ahead: list[list[int]], taken: int = 
     """Return how much somebody behind may take, after somebody else took something."""
     kept = Reserve({"cpu": offered}, [{"cpu": each} for each in held])
     for pods in ahead:
-        kept.keep_for([{"cpu": each} for each in pods])
+        kept.keep_for("a", [{"cpu": each} for each in pods])
     if taken:
         kept.take({"cpu": taken})
     return kept.within({"cpu": offered})["cpu"]
@@ -61,6 +61,17 @@ def test_of_amounts_that_are_too_fine_to_add_up_any_sum_is_possible():
 def test_who_may_be_elsewhere_too_leaves_nothing_of_what_nodes_are_chosen_by():
     kept = Reserve({"cpu": 10, "pods": 5}, [{"cpu": 1, "pods": 1}])
 
-    kept.keep_for([{"cpu": 2, "pods": 1}], only_here=False)
+    kept.keep_for("a", [{"cpu": 2, "pods": 1}], only_here=False)
 
     assert kept.within({"cpu": 9, "memory": 7, "pods": 4}) == {"cpu": 0, "memory": 7, "pods": 3}
+
+
+def test_it_is_known_who_needs_what_is_kept():
+    kept = Reserve({"cpu": 10, "gpu": 1}, [{"cpu": 9}])
+    kept.keep_for("small", [{"cpu": 2}])
+    kept.keep_for("large", [{"cpu": 8}])
+    kept.keep_for("other", [{"cpu": 2, "gpu": 1}])
+
+    assert kept.kept_for({"cpu": 1}) == "large"
+    assert kept.kept_for({"gpu": 1}) == "other"
+    assert kept.kept_for({"memory": 1}) == ""

@@ -1,9 +1,11 @@
 """What a job remembers survives being written down."""
 
+from datetime import UTC, datetime
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright.reconcile.record import Record, RoleRecord, read, write
+from trainwright.reconcile.record import Fall, Record, RoleRecord, read, write
 
 INDEX = st.integers(0, 20)
 ROLES = st.builds(
@@ -12,6 +14,7 @@ ROLES = st.builds(
     seen=st.dictionaries(INDEX, st.sampled_from(["a", "b"])),
     counted=st.dictionaries(INDEX, st.integers(1, 9)),
     done=st.frozensets(INDEX),
+    falls=st.dictionaries(INDEX, st.builds(Fall, st.integers(1, 9), st.just(datetime(2026, 3, 1, 12, tzinfo=UTC)))),
 )
 RECORDS = st.builds(
     Record,

@@ -146,6 +146,50 @@ LIVES = [
         pods="j-worker-0 j-worker-1 j-worker-2",
     ),
     Life(
+        "a worker whose pods fail again and again is made again later and later",
+        manifest(workers=2),
+        """
+        run worker-0 worker-1
+        fail worker-1 1
+        fail worker-1 1
+        fail worker-1 1
+        fail worker-1 1
+        wait 9
+        """,
+        "Created Restarting",
+        restarts=4,
+        pods="j-worker-0",
+    ),
+    Life(
+        "and when its time has come it is made again",
+        manifest(workers=2),
+        """
+        run worker-0 worker-1
+        fail worker-1 1
+        fail worker-1 1
+        fail worker-1 1
+        fail worker-1 1
+        wait 10
+        run worker-1
+        """,
+        "Created Running",
+        restarts=4,
+        pods="j-worker-0 j-worker-1",
+    ),
+    Life(
+        "all wait for a worker 0 that fails again and again, for without it none can work",
+        manifest(workers=2, elastic=STRETCH),
+        """
+        fail worker-0 1
+        fail worker-0 1
+        fail worker-0 1
+        fail worker-0 1
+        """,
+        "Created Restarting",
+        restarts=4,
+        version=4,
+    ),
+    Life(
         "an elastic job is scaled up, down and up again",
         manifest(workers=2, elastic=STRETCH),
         """

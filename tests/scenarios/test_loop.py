@@ -14,7 +14,7 @@ from tests.scenarios.world import RESOURCES, World
 
 from trainwright.cluster.memory import MemoryCluster
 from trainwright.cluster.queue import WorkQueue
-from trainwright.core.errors import Forbidden
+from trainwright.core.errors import Ending, Forbidden
 from trainwright.core.objects import Object
 from trainwright.core.resources import EVENT, POD, SERVICE, Resource
 from trainwright.desired import KUBERNETES
@@ -32,6 +32,8 @@ class Slow:
         self._seconds = seconds
         self.calls: Counter[str] = Counter()
         self.refuse: set[str] = set()
+        self.ending = False
+        """Whether the namespaces are being deleted: nothing is made there any more."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cluster, name)
@@ -44,6 +46,8 @@ class Slow:
     async def create(self, resource: Any, obj: Object) -> Object:
         name = f"create {obj['kind']}/{obj['metadata']['name']}"
         self.calls[name] += 1
+        if self.ending:
+            raise Ending(f"unable to create new content in namespace {obj['metadata']['namespace']}")
         if name in self.refuse:
             raise Forbidden("exceeded quota: pods=0")
         return await self._cluster.create(resource, obj)
@@ -251,3 +255,17 @@ async def test_a_command_wakes_its_job_and_is_carried_out_once(lag):
         await until(cluster, row, lambda commands: not commands)
         stored = await cluster.get(VOLCANO_JOB.resource, "ns", "j")
         assert (stored["status"]["retryCount"], stored["status"]["version"]) == (1, 1)
+
+
+async def test_that_a_namespace_is_being_deleted_is_said_once_and_nobody_is_warned(caplog):
+    caplog.set_level("INFO", logger="trainwright")
+    async with operating() as (cluster, slow):
+        slow.ending = True
+        await start(cluster, manifest(workers=2))
+        async with asyncio.timeout(5):
+            while slow.calls["create Pod/j-worker-0"] < 3:  # noqa: ASYNC110 - a refusal leaves no trace to follow
+                await asyncio.sleep(0.01)
+
+    said = [record for record in caplog.records if "being deleted" in record.getMessage()]
+    assert len(said) == 1
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]

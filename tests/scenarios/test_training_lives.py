@@ -212,7 +212,9 @@ OF_MANY_DAYS = [
     Life(
         "trainers that keep failing in turn fail the job in the end",
         tolerant(2),
-        "run master-0\nrun trainer-0 trainer-1" + 8 * "\nfail trainer-0 1\nrun trainer-0" + "\nfail trainer-0 1",
+        "run master-0\nrun trainer-0 trainer-1"
+        + 8 * "\nfail trainer-0 1\nwait 300\nrun trainer-0"
+        + "\nfail trainer-0 1",
         "failed: trainers have failed 9 times. j-trainer-0 exited with code 1.; trainer-0:Failed",
     ),
 ]

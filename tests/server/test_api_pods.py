@@ -60,6 +60,8 @@ async def upgrade(api, target: str) -> tuple[str, WebSocket]:
         pytest.param("?limitBytes=2", 200, "on", id="its first bytes"),
         pytest.param("?container=x", 400, "container x is not valid for pod p", id="no such container"),
         pytest.param("?previous=true", 400, "previous terminated container", id="no run before"),
+        pytest.param("?sinceSeconds=3600", 200, "one\ntwo\n", id="what was printed lately"),
+        pytest.param("?timestamps=true&tailLines=1", 200, "Z two\n", id="when it was printed"),
         pytest.param("?sinceSeconds=5&sinceTime=2026-01-31T12:00:00Z", 400, "at most one of", id="two times"),
     ],
 )
@@ -134,3 +136,49 @@ async def test_no_pod_no_log(here):
             async for _ in client.logs("ns", "none"):
                 pass
     assert not isinstance(refused.value, BadRequest)
+
+
+METRICS = "/apis/metrics.k8s.io/v1beta1"
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        pytest.param("/pods", ["busy", "idle"], id="of all namespaces"),
+        pytest.param("/namespaces/ns/pods", ["busy", "idle"], id="of one namespace"),
+        pytest.param("/namespaces/other/pods", [], id="of another namespace"),
+        pytest.param("/pods?labelSelector=what%3Dbusy", ["busy"], id="by label"),
+    ],
+)
+async def test_what_pods_use(here, path, names):
+    seen, api = here
+    for name, script in (("busy", "while :; do :; done"), ("idle", "sleep 300")):
+        made = pod(name, script)
+        made["metadata"]["labels"] = {"what": name}
+        await seen.cluster.create(POD, made)
+        await seen.phase(name, "Running")
+    wire = await api.connect()
+
+    code, told = await Asking(wire)("GET", f"{METRICS}{path}")
+    used = {each["metadata"]["name"]: each["containers"][0]["usage"] for each in told["items"]}
+
+    assert (code, sorted(used)) == (200, names)
+    if "busy" in used:
+        assert int(used["busy"]["cpu"].removesuffix("n")) > 1e7
+        assert int(used["busy"]["memory"].removesuffix("Ki")) > 50
+    if "idle" in used:
+        assert int(used["idle"]["cpu"].removesuffix("n")) < 1e7
+    wire.close()
+
+
+async def test_what_one_pod_uses(here):
+    seen, api = here
+    await seen.cluster.create(POD, pod("p", "sleep 300"))
+    await seen.phase("p", "Running")
+    wire = await api.connect()
+
+    code, told = await Asking(wire)("GET", f"{METRICS}/namespaces/ns/pods/p")
+    missing, _ = await Asking(wire)("GET", f"{METRICS}/namespaces/ns/pods/absent")
+
+    assert (code, told["kind"], told["containers"][0]["name"], missing) == (200, "PodMetrics", "main", 404)
+    wire.close()

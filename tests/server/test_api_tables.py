@@ -13,6 +13,8 @@ from trainwright.core.resources import (
     EVENT,
     NODE,
     POD,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
     SERVICE,
     STATEFUL_SET,
     VOLUME_CLAIM,
@@ -258,6 +260,23 @@ def test_restarts_say_when_the_last_one_was():
             },
             {"Reference": "PyTorchJob/j", "Targets": "cpu: <unknown>/80%", "MinPods": "<unset>", "MaxPods": 4},
             id="an autoscaler",
+        ),
+        pytest.param(
+            RESOURCE_QUOTA,
+            {
+                "status": {
+                    "hard": {"requests.cpu": "8", "limits.cpu": "9", "pods": "5"},
+                    "used": {"requests.cpu": "2", "limits.cpu": "3", "pods": "1"},
+                }
+            },
+            {"Request": "pods: 1/5, requests.cpu: 2/8", "Limit": "limits.cpu: 3/9"},
+            id="a quota",
+        ),
+        pytest.param(
+            PRIORITY_CLASS,
+            {"value": 7},
+            {"Value": 7, "Global-Default": "false", "PreemptionPolicy": "PreemptLowerPriority"},
+            id="a priority class",
         ),
     ],
 )

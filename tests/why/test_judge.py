@@ -680,6 +680,14 @@ def test_when_room_may_become_free_is_told_where_the_holder_has_a_deadline():
     assert judge(facts).next == ("tw why a", "tw ps -A")
 
 
+def test_a_priority_class_that_nobody_has_made_is_evidence():
+    pods = waiting("worker-0", "6", spec={"priorityClassName": "high"}), running("worker-1")
+
+    verdict = judge(seen(None, *pods, nodes=NODE, others=(other("a-0", "4"),)))
+
+    assert "there is no priority class high: it counts as 0" in verdict.evidence
+
+
 def test_how_a_job_came_to_its_size_is_evidence_of_every_verdict():
     waited = event("Waiting", "its minimum of 1 is not met: cpu is short")
     facts = seen(elastic(**SCALED), held("worker-0", "ContainerCreating"), events=(waited,), now=LATER)

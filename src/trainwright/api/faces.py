@@ -23,6 +23,9 @@ Wish = Literal["suspend", "resume", "cancel"]
 Order = Callable[[Object, str], Create | Patch]
 """Given the job and who wants it: the object to make, or the change of the job, by which it is told."""
 
+OWN_SIZE = ("spec", "elasticReplicas")
+"""Where kinds keep their size whose original has no place for it: only our definitions know this field."""
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -261,7 +264,7 @@ def _task_ranks(job: Object) -> Ranks:
     if "state" not in status:
         return Ranks()
     tasks = at(job, ("spec", "tasks")) or ()
-    size = at(job, ("spec", "elasticReplicas"))
+    size = at(job, OWN_SIZE)
     elastic = str(status.get("elasticSelector") or "").rpartition("=")[2] if size is not None else ""
     wanted = sum(int(size if task.get("name") == elastic else task.get("replicas", 1)) for task in tasks)
     ready = sum(int(status.get(state) or 0) for state in ("running", "succeeded"))
@@ -274,7 +277,7 @@ VOLCANO_JOB = Face(
         "v1alpha1",
         "jobs",
         "Job",
-        size_path=("spec", "elasticReplicas"),
+        size_path=OWN_SIZE,
         selectable=("status.state.phase",),
     ),
     _by_state,
@@ -317,7 +320,7 @@ TRAINING_JOB = Face(
         "v1",
         "trainingjobs",
         "TrainingJob",
-        size_path=("spec", "elasticReplicas"),
+        size_path=OWN_SIZE,
         selectable=("status.phase",),
     ),
     _by_phase,

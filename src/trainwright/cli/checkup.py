@@ -157,8 +157,11 @@ def _disk(folder: Path) -> Finding:
     if not os.access(there, os.W_OK):
         return Finding("fail", "disk", f"{there} cannot be written", "set XDG_STATE_HOME to a folder that can be")
     state: State = "fail" if free < _TOO_LITTLE else "warn" if free < _LITTLE else "ok"
-    remedy = "" if state == "ok" else f"make room, or keep fewer runs: {runs.KEEP_VARIABLE}=10"
-    return Finding(state, "disk", f"{show('memory', free)} free for runs in {folder}", remedy)
+    found = f"{show('memory', free)} free for runs in {folder}"
+    if state == "ok":
+        return Finding(state, "disk", found)
+    remedy = f"make room, keep fewer runs ({runs.KEEP_VARIABLE}=10), or set XDG_STATE_HOME to another disk"
+    return Finding(state, "disk", found, remedy)
 
 
 async def of_homes(where: Where) -> list[Finding]:

@@ -1,6 +1,7 @@
 """`tw doctor`: what works here, one line each, and what to do about the rest."""
 
 import asyncio
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -43,8 +44,11 @@ def command(output: str | None, where: Where) -> int:
 def _tell(found: "list[Finding]") -> None:
     widest = max(len(each.what) for each in found)
     for each in found:
-        click.echo(
-            f"{click.style(each.state.ljust(4), fg=_COLOURS[each.state])}  {each.what.ljust(widest)}  {each.found}"
-        )
+        click.echo(f"{_shown(each.state)}  {each.what.ljust(widest)}  {each.found}")
         if each.remedy:
             click.echo(f"      {' ' * widest}  {each.remedy}")
+
+
+def _shown(state: str) -> str:
+    """Return a state as wide as the widest, in its colour unless nobody wants any."""
+    return state.ljust(4) if os.environ.get("NO_COLOR") else click.style(state.ljust(4), fg=_COLOURS[state])

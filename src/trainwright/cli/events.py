@@ -62,13 +62,15 @@ def _print(events: list[dict[str, Any]], otherwise: str) -> None:
 
 
 async def _watch(found: "Seen", version: str, events: list[dict[str, Any]], output: Output | None) -> None:
-    """Print events as they come, until the user has seen enough or the job is gone."""
+    """Print events as they come, until the user has seen enough or the home is gone."""
+    from trainwright.cli import waiting
     from trainwright.cli.output import printed
     from trainwright.cli.words import columns
     from trainwright.core.resources import EVENT
 
     widest = tuple(max(column, key=len) for column in zip(_HEADS, *map(_cells, events), strict=True))
-    async for change in found.home.cluster.watch(EVENT, found.key.namespace, since=version):
+    watch = found.home.cluster.watch(EVENT, found.key.namespace, since=version)
+    while (change := await waiting.next_change(found.home, watch)) is not None:
         if change.type in ("DELETED", "BOOKMARK"):
             continue
         for event in _about([change.object], found):

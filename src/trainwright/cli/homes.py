@@ -303,10 +303,11 @@ def _described(wanted: Address, place: str, known: list[str]) -> str:
 @asynccontextmanager
 async def _connected(access: "Access", name: str, advice: str) -> AsyncIterator["Cluster"]:
     """Connect to an API server; one that does not answer is called by its name, with what to do about it."""
-    from trainwright.cluster.kubernetes import KubernetesCluster, Unreachable
+    from trainwright.cluster.kubernetes import Unreachable
+    from trainwright.cluster.kubernetes.whole import WholeCluster
 
     try:
-        async with KubernetesCluster(access) as cluster:
+        async with WholeCluster(access) as cluster:
             yield cluster
     except Unreachable as error:
         raise HomeError(f"{name} does not answer: {error}; {advice}") from error

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainwright.cli import homes, waiting
@@ -125,7 +125,7 @@ class Follower(Reader):
         self._order = Order()
         self._growths: dict[tuple[str, str], Growth] = {}
         """What is known of each container that is followed, by pod and name."""
-        self._reading: set[asyncio.Task[None]] = set()
+        self._reading: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def read(self, sink: Sink) -> None:
         """Hand on everything there is, and everything that comes."""
@@ -139,7 +139,7 @@ class Follower(Reader):
                 sink(lines)
             await ending
         finally:
-            tasks = (watching, ending, *self._reading)
+            tasks = (watching, ending, *self._reading.values())
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -173,7 +173,7 @@ class Follower(Reader):
                 gone = uid != pod["metadata"]["uid"] or uid in self._seen.view.gone
                 learn(growth, pod, container, gone=gone)
                 bringing = self._order.bring(_name(pod, container), self._pieces(pod, uid, container, growth))
-                self._reading.add(asyncio.create_task(bringing))
+                self._reading[uid, container] = asyncio.create_task(bringing)
 
     async def _until_over(self) -> None:
         """Return when the job has ended, its containers too or not much later, and all they printed is on its way."""
@@ -187,18 +187,24 @@ class Follower(Reader):
             for pod in await pods_of(last, kind, job):
                 self._changed(Change("MODIFIED", pod))
         if self._reading and homes.is_there(home):
-            await asyncio.wait(self._reading, timeout=_LINGER_SECONDS)
-        for growth in self._growths.values():
-            growth.end()
+            await asyncio.wait(self._reading.values(), timeout=_LINGER_SECONDS)
+        self._end()
         await asyncio.sleep(0)
         self._order.close()
+
+    def _end(self) -> None:
+        """Wait for no container any more; the API would go on with those that outlive their job."""
+        for key, growth in self._growths.items():
+            if not growth.ended and self._folder is None:
+                self._reading[key].cancel()
+            growth.end()
 
 
 def reader(seen: Seen, choice: Choice, asked: Asked) -> Reader:
     """Return what reads the logs of a job; NotFound if what was chosen is not there."""
     finished = seen.kind.face.standing(seen.job.get("status") or {}).finished
     goes_on = asked.follow and seen.home.kind != "kept" and not finished
-    return (Follower if goes_on else Reader)(seen, choice, asked)
+    return Follower(seen, choice, asked) if goes_on else Reader(seen, choice, replace(asked, follow=False))
 
 
 def _check_container(container: str, pods: Iterable[Object]) -> None:

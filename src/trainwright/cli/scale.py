@@ -51,12 +51,19 @@ async def _scale(where: Where, text: str, size: int) -> tuple[dict[str, Any], st
 
 def _checked(kind: "Kind", job: dict[str, Any], size: int) -> "Elastic":
     """Return the range of a job that may have this size; Conflict or BadRequest says why it may not."""
+    from trainwright.api.faces import OWN_SIZE
     from trainwright.core.errors import BadRequest, Conflict
+    from trainwright.core.whole import is_apart
 
     name = job["metadata"]["name"]
     standing = kind.face.standing(job.get("status") or {})
     if standing.finished:
         raise Conflict(f"{name} is {standing.phase} already; there is nothing to scale")
+    if is_apart(job) and kind.size_path == OWN_SIZE:
+        raise Conflict(
+            f"{name} keeps its size: the cluster's definition of {kind.name} is not ours and drops "
+            f"{'.'.join(OWN_SIZE)}; tw install --adopt-crds replaces it"
+        )
     elastic = kind.read(job).elastic
     if elastic is None:
         how = f"a {kind.name} becomes elastic by {kind.face.stretch}" if kind.face.stretch else f"no {kind.name} is"

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -63,7 +64,7 @@ async def _watch(where: Where, job: str) -> None:
             lines = await _shown(found)
             over = home.kind == "kept" or found.kind.face.standing(found.job.get("status") or {}).finished
             if screen.live and not over:
-                screen.show(lambda width, height, lines=lines: [line[:width] for line in lines[: height - 1]])  # type: ignore[misc]
+                screen.show(partial(_fitting, lines))
             elif lines != before:
                 screen.show(None)
                 screen.say("\n".join(["", *lines] if before and not screen.live else lines))
@@ -74,6 +75,10 @@ async def _watch(where: Where, job: str) -> None:
             if not homes.is_there(home):
                 home = homes.afterwards(home)
     screen.settle()
+
+
+def _fitting(lines: list[str], width: int, height: int) -> list[str]:
+    return [line[:width] for line in lines[: height - 1]]
 
 
 async def _shown(found: "Seen") -> list[str]:

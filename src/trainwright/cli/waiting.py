@@ -66,12 +66,12 @@ async def _changes(home: Home, resource: Resource, obj: Object) -> AsyncGenerato
     watch = home.cluster.watch(
         resource, meta.get("namespace", ""), since=meta["resourceVersion"], fields=f"metadata.name={meta['name']}"
     )
-    while (change := await _next(home, watch)) is not None:
+    while (change := await next_change(home, watch)) is not None:
         if change.type != "BOOKMARK" and change.object["metadata"]["uid"] == meta["uid"]:
             yield change
 
 
-async def _next(home: Home, watch: AsyncIterator[Change]) -> Change | None:
+async def next_change(home: Home, watch: AsyncIterator[Change]) -> Change | None:
     """Return the next change; None when the home is gone."""
     coming = asyncio.ensure_future(anext(watch))
     try:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+from trainwright.core.names import RECORD_ANNOTATION
 from trainwright.core.objects import Object
 from trainwright.core.resources import Resource
 from trainwright.kinds import COMMANDS, KINDS
@@ -33,14 +34,16 @@ _DEFAULTS, _JOBS, _COMMANDS = "defaults.trainwright.dev", "jobs.trainwright.dev"
 _PATHS = {_DEFAULTS: "/mutate", _JOBS: "/validate", _COMMANDS: "/validate"}
 
 _STAYS = {"name": "stays", "expression": "!has(object.metadata.deletionTimestamp)"}
+_NEW, _OLD = (f"{each}.metadata.?annotations.orValue({{}})" for each in ("object", "oldObject"))
 _CHANGES = {
     "name": "changes",
     "expression": " || ".join(
         (
             "request.operation == 'CREATE'",
             "object.spec != oldObject.spec",
-            "has(object.metadata.annotations) != has(oldObject.metadata.annotations)",
-            "(has(object.metadata.annotations) && object.metadata.annotations != oldObject.metadata.annotations)",
+            # The record is the operator's own note: nobody is asked about it.
+            f"{_NEW}.exists(key, key != '{RECORD_ANNOTATION}' && {_NEW}[?key] != {_OLD}[?key])",
+            f"{_OLD}.exists(key, key != '{RECORD_ANNOTATION}' && !(key in {_NEW}))",
         )
     ),
 }

@@ -113,7 +113,7 @@ HANDOVER_RIGHTS = (
         Right(kind.resource.group, kind.resource.plural, "patch", "note on a job what its definition drops elsewhere")
         for kind in KINDS
     ),
-    *(Right(child.group, child.plural, "patch", _ADOPTED) for child in _UNCHANGED),
+    *(Right(child.group, child.plural, "patch", _ADOPTED) for child in (POD, BATCH_JOB, VOLUME_CLAIM)),
 )
 """What it needs besides beside definitions, and for jobs, of the original operators."""
 

@@ -6,6 +6,7 @@ A pure function of what `survey.py` has found. Nothing is changed here or there.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from trainwright.api.faces import OWN_SIZE
 from trainwright.core.objects import Object, at, key
 from trainwright.core.words import counted
 from trainwright.kinds import KINDS, Kind
@@ -21,6 +22,8 @@ class Original:
     words: tuple[str, ...]
     """By which its Deployments or their images are known."""
     kinds: tuple[str, ...]
+    handed_over: tuple[str, ...] = ()
+    """Those of its kinds whose running jobs we go on with: it names their pods as we do."""
     advice: str = ""
     """What else to know before it is stopped."""
 
@@ -30,12 +33,14 @@ ORIGINALS = (
         "Kubeflow's training operator",
         ("training-operator",),
         ("PyTorchJob", "MPIJob"),
+        ("PyTorchJob",),
         "it may go on for its other kinds, named by its --enable-scheme flags",
     ),
-    Original("Kubeflow's MPI operator", ("mpi-operator",), ("MPIJob",)),
+    Original("Kubeflow's MPI operator", ("mpi-operator",), ("MPIJob",), ("MPIJob",)),
     Original(
         "Volcano's controllers",
         ("volcano-controller", "vc-controller-manager"),
+        ("Job",),
         ("Job",),
         "its scheduler may go on, and is needed where gangs are kept together by Volcano",
     ),
@@ -101,6 +106,8 @@ def _kinds(found: Survey, adopt: bool) -> Iterator[Finding]:
 
 def _not_ours(there: Object, wanted: Object, adopt: bool) -> str:
     versions = ", ".join(served_versions(there))
+    if not adopt and wanted["spec"]["versions"][0]["name"] not in served_versions(there):
+        return f"is somebody else's ({versions}); it is left alone, and so are its jobs: we do not read that version"
     if not adopt:
         lost = " and ".join(_pruned(there, wanted))
         return f"is somebody else's ({versions}); it is left alone" + (f", and drops our {lost}" if lost else "")
@@ -117,7 +124,7 @@ def _differs(there: Object, wanted: Object) -> bool:
 def _pruned(there: Object, wanted: Object) -> list[str]:
     """Return the fields of ours that an API server would drop under this definition."""
     schema = _stored_schema(wanted)
-    fields = [("status", "record"), ("spec", "elasticReplicas")]
+    fields = [("status", "record"), OWN_SIZE]
     ours = [path for path in fields if _keeps(schema, path)]
     return [".".join(path) for path in ours if not _keeps(_stored_schema(there), path)]
 
@@ -204,7 +211,7 @@ def _steps(
 ) -> Iterator[str]:
     going = {kind.name: unfinished(kind, found.objects.get(str(kind.resource), ())) for kind in KINDS}
     for deployment, original in running:
-        waiting = sum(len(going[name]) for name in original.kinds)
+        waiting = sum(len(going[name]) for name in original.kinds if name not in original.handed_over)
         if waiting and at(deployment, ("spec", "replicas"), 1):
             yield f"let {original.name} see {counted(waiting, 'job')} to the end"
     for deployment, original in running:
@@ -215,5 +222,9 @@ def _steps(
     for each in asked:
         yield f"if {_typed(each)} belongs to what was stopped, delete it: a webhook that nobody answers refuses jobs"
     yield f"tw install{' --adopt-crds' if adopt else ''} | kubectl apply -f -"
+    kept = dict.fromkeys(name for _, original in running for name in original.handed_over)
+    if inherited := sum(len(going[name]) for name in kept):
+        many = "go on" if inherited > 1 else "goes on"
+        yield f"nothing to do: {counted(inherited, 'job')} of what was stopped {many}, and no pod is restarted"
     if foreign(found) and not adopt:
         yield "later, when the other operator is not coming back: tw install --adopt-crds | kubectl apply -f -"

@@ -8,7 +8,7 @@ without a gang is a gang of one. Who goes first is decided in `queue.py`, and wi
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from trainwright.core.names import GANG_LABEL, GANG_MIN_ANNOTATION
+from trainwright.core.names import GANG_LABEL, GANG_MIN_ANNOTATION, JOB_LABEL
 from trainwright.core.objects import Object
 from trainwright.placement.amounts import Amounts, minus, pod_bounds, pod_requests
 from trainwright.placement.fit import Claim, Shortfall, place
@@ -32,11 +32,18 @@ class Member:
     ended: bool = False
     gates: tuple[str, ...] = ()
     """What holds it back."""
+    job: str = ""
+    """The job it belongs to; nothing for a pod that is not ours."""
     priority: int = 0
     limits: Amounts = field(default_factory=dict)
     """The limits it states, where quotas ask for them."""
     unsaid: tuple[str, ...] = ()
     """What quotas may count of it and one of its containers does not state, such as "requests.cpu"."""
+
+    @property
+    def whose(self) -> GangKey:
+        """Return what ends as a whole: its job, which may have several gangs, or else its gang."""
+        return (self.gang[0], f"job {self.job}") if self.job else self.gang
 
     @property
     def placed(self) -> bool:
@@ -139,6 +146,7 @@ def member(pod: Object) -> Member:
         leaving=bool(meta.get("deletionTimestamp")),
         ended=(pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"),
         gates=tuple(gate["name"] for gate in spec.get("schedulingGates") or ()),
+        job=(meta.get("labels") or {}).get(JOB_LABEL, ""),
         priority=int(spec.get("priority") or 0),
     )
 
@@ -150,7 +158,7 @@ def accounted(pod: Object) -> Member:
 
 def _unsaid(spec: Object) -> tuple[str, ...]:
     found = dict[str, None]()
-    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+    for container in spec.get("containers") or ():  # steps are ours as often as the user's, and soon over
         resources = container.get("resources") or {}
         limits = resources.get("limits") or {}
         requests = {**limits, **(resources.get("requests") or {})}

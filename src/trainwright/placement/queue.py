@@ -28,8 +28,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from trainwright.core.words import counted, listed
-from trainwright.placement import quotas as quotas_module
-from trainwright.placement.amounts import Amounts, left, show
+from trainwright.placement import quotas
+from trainwright.placement.amounts import Amounts, left, plus, show
 from trainwright.placement.fit import Claim, Shortfall, fits, place
 from trainwright.placement.gangs import Gang, GangKey, Member, incomplete, lacking, title
 from trainwright.placement.quotas import Quota
@@ -86,13 +86,19 @@ class _Unit:
     gang: Gang
     pods: Sequence[Member]
 
+    @property
+    def whose(self) -> GangKey:
+        """Return what it is part of."""
+        return self.pods[0].whose
+
 
 def schedule(scene: Scene) -> Pass:
     """Return who may start now and where, and why the others wait."""
     look = _Look(scene)
     waits: dict[str, Wait] = {}
     whole: list[Gang] = []
-    for gang in sorted(scene.gangs, key=lambda each: _turn(each, scene.arrivals)):
+    begun = {each.whose for each in scene.holding if each.placed}
+    for gang in sorted(scene.gangs, key=lambda each: _turn(each, begun, scene.arrivals)):
         if sentence := incomplete(gang):
             waits |= {each.uid: Wait("GangIncomplete", sentence) for each in gang.waiting}
         else:
@@ -106,9 +112,12 @@ def schedule(scene: Scene) -> Pass:
     return Pass(look.bindings, waits)
 
 
-def _turn(gang: Gang, arrivals: Mapping[GangKey, Arrival]) -> tuple[bool, int, Arrival, tuple[str, int, str]]:
-    first = gang.waiting[0].arrival
-    return not gang.placed, -gang.priority, arrivals.get(gang.key, (first[0], 0)), first
+def _turn(
+    gang: Gang, begun: Collection[GangKey], arrivals: Mapping[GangKey, Arrival]
+) -> tuple[bool, int, Arrival, tuple[str, int, str]]:
+    first = gang.waiting[0]
+    waits_whole = not gang.placed and first.whose not in begun
+    return waits_whole, -gang.priority, arrivals.get(gang.key, (first.arrival[0], 0)), first.arrival
 
 
 def _needed(gangs: Iterable[Gang], elastic: Collection[GangKey]) -> Iterator[_Unit]:
@@ -152,7 +161,7 @@ class _Look:
         self._own: defaultdict[GangKey, list[Member]] = defaultdict(list)
         for each in scene.holding:
             self._held[each.node].append(each.needs)
-            self._own[each.gang].append(each)
+            self._own[each.whose].append(each)
         self._free: dict[str, Amounts] = {
             node: left(offered, self._held[node]) for node, offered in self._offered.items()
         }
@@ -187,7 +196,7 @@ class _Look:
 
     def _asked(self, unit: _Unit) -> _Asked:
         """Return what decides whether pods find room: others that ask for the same find none either."""
-        own = unit.gang.key if unit.gang.key in self._own else None
+        own = unit.whose if unit.whose in self._own else None
         return own, tuple(tuple(sorted(each.needs.items())) for each in unit.pods)
 
     def _start(self, unit: _Unit, nodes: Mapping[str, str]) -> None:
@@ -200,7 +209,7 @@ class _Look:
             self._reserves[node].take(each.needs)
             placed = replace(each, node=node)
             self._holding.append(placed)
-            self._own[each.gang].append(placed)
+            self._own[each.whose].append(placed)
         for allowance in self._allowances[unit.gang.key[0]]:
             for each in unit.pods:
                 used = allowance.quota.used(each)
@@ -211,18 +220,20 @@ class _Look:
 
     def _refusal(self, unit: _Unit) -> Wait:
         """Say why pods find no room, whoever they are."""
+        if not self._offered:
+            return Wait("Unschedulable", "no node takes pods: none is ready, or all are cordoned")
         short = place(self._free, self._offered, _claims(unit))
         if not isinstance(short, Shortfall):
-            return Wait("Queued", f"there is room, but it is kept for {self._ahead[0]}, which is ahead")
+            return Wait("Queued", f"there is room, but it is kept for {self._kept_for(unit)}, which is ahead")
         words = lacking(short, len(unit.pods))
         if isinstance(place(self._offered, self._offered, _claims(unit)), Shortfall):
             return Wait("Unschedulable", words if short.forever else f"{words}; it can never fit here")
         return Wait("Queued", f"{words}{self._held_by(short.resource)}")
 
     def _helps(self, unit: _Unit) -> bool:
-        """Say whether pods would find room if nobody but their own gang were there, so that it helps to keep some."""
+        """Say whether pods would find room if nobody but their own job were there, so that it helps to keep some."""
         own: defaultdict[str, list[Amounts]] = defaultdict(list)
-        for each in self._own.get(unit.gang.key, ()):
+        for each in self._own.get(unit.whose, ()):
             own[each.node].append(each.needs)
         alone = {node: left(offered, own[node]) for node, offered in self._offered.items()}
         return not isinstance(place(alone, self._offered, _claims(unit)), Shortfall)
@@ -232,8 +243,16 @@ class _Look:
         needs = [each.needs for each in unit.pods]
         nodes = [name for name, offered in self._offered.items() if any(fits(each, offered) for each in needs)]
         for node in nodes:
-            self._reserves[node].keep_for(needs, only_here=len(nodes) == 1)
+            self._reserves[node].keep_for(unit.gang.title, needs, only_here=len(nodes) == 1)
         self._keep_quota(unit)
+
+    def _kept_for(self, unit: _Unit) -> str:
+        """Return who ahead needs what pods would take."""
+        needs: Amounts = {}
+        for each in unit.pods:
+            needs = plus(needs, each.needs)
+        found = (reserve.kept_for(needs) for reserve in self._reserves.values())
+        return next(filter(None, found), self._ahead[0])
 
     def _position(self) -> str:
         place = len(self._ahead) + 1
@@ -265,18 +284,19 @@ class _Look:
                 field_ = f"resources.{quota.unsaid(silent)}"
                 words = f"the quota {quota.name} counts it, so every container of {silent.name} must state {field_}"
                 return Wait(OVER_QUOTA, words)
-            needs = quotas_module.total(quota, unit.pods)
-            own = quotas_module.total(quota, self._own.get(unit.gang.key, ()))
-            if never := _short(needs, left(quota.hard, [own])):
+            needs = quotas.total(quota, unit.pods)
+            if never := _short(needs, quota.hard):
                 return Wait(OVER_QUOTA, f"{_over(allowance, never, needs)}; it can never start")
             if short := _short(needs, allowance.reserve.within(allowance.free)):
-                self._keep_quota(unit)
+                own = quotas.total(quota, self._own.get(unit.whose, ()))
+                if not _short(needs, left(quota.hard, [own])):
+                    self._keep_quota(unit)
                 return Wait(OVER_QUOTA, _over(allowance, short, needs))
         return None
 
     def _keep_quota(self, unit: _Unit) -> None:
         for allowance in self._allowances[unit.gang.key[0]]:
-            allowance.reserve.keep_for([allowance.quota.used(each) for each in unit.pods])
+            allowance.reserve.keep_for(unit.gang.title, [allowance.quota.used(each) for each in unit.pods])
 
 
 def _claims(unit: _Unit) -> list[Claim]:
@@ -289,7 +309,7 @@ def _short(needs: Amounts, free: Amounts) -> str:
 
 
 def _over(allowance: _Allowance, key: str, needs: Amounts) -> str:
-    quota, name = allowance.quota, quotas_module.resource(key)
+    quota, name = allowance.quota, quotas.resource(key)
     needed, hard, used = (
         show(name, value) for value in (needs[key], quota.hard[key], quota.hard[key] - allowance.free[key])
     )

@@ -31,6 +31,8 @@ class Reserve:
         self._pods = list(held)
         self._sums: dict[str, _Sums] = {}
         self._limits: dict[str, int] = {}
+        self._for: dict[str, str] = {}
+        """Whom each of the limits is for."""
 
     def within(self, free: Amounts) -> Amounts:
         """Return how much of what is free may be taken."""
@@ -38,13 +40,17 @@ class Reserve:
             return free
         return {name: min(value, self._limits.get(name, value)) for name, value in free.items()}
 
+    def kept_for(self, needs: Amounts) -> str:
+        """Return who needs what some others would take; nothing if nobody does."""
+        return next((who for name, who in self._for.items() if needs.get(name, 0) > self._limits[name]), "")
+
     def take(self, needs: Amounts) -> None:
         """Count a pod in that starts now."""
         self._add(needs)
         for name in self._limits:
             self._limits[name] -= needs.get(name, 0)
 
-    def keep_for(self, pods: Sequence[Amounts], *, only_here: bool = True) -> None:
+    def keep_for(self, who: str, pods: Sequence[Amounts], *, only_here: bool = True) -> None:
         """Let pods that wait come first: whoever is behind takes only what they can never miss.
 
         Unless they can be only here, nobody takes any of what decides where they go, and of the rest what would be
@@ -59,7 +65,8 @@ class Reserve:
                 limit = ceiling - self._summed(name).most(ceiling)
             else:
                 limit = 0 if name in CHOSEN_BY else ceiling - self._summed(name).total
-            self._limits[name] = max(0, min(limit, self._limits.get(name, limit)))
+            if name not in self._limits or limit < self._limits[name]:
+                self._limits[name], self._for[name] = max(0, limit), who
         for needs in pods:
             self._add(needs)
 

@@ -95,10 +95,11 @@ class _Look:
         state: State = "Running" if self._is_up(counts) else ""
         status = self._status(Account(record, counts, state, resumed=self.resumed), launcher)
         desired = self.kind.build(self.job, self.settings, record.version)
-        actions = diff.difference(self.job, self._startable(desired, launcher), self.sight, record)
+        wanted, look_again = policies.rested(self.job, self._startable(desired, launcher), judged, self.now)
+        actions = diff.difference(self.job, wanted, self.sight, record)
         is_new = not self.job.object.get("status")
         news = (Emit(f"{self.kind.name}Created", f"{self.kind.name} {self.job.name} is {words}."),) if is_new else ()
-        return Decision(status, (*actions, *news), judged.look_again)
+        return Decision(status, (*actions, *news), look_again)
 
     @cached_property
     def _spec(self) -> api.Spec:

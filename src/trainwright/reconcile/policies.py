@@ -12,6 +12,7 @@ judged only a settle time after they happened.
 A replica whose pods fail again and again is made again later and later (`rested`), as a kubelet does with containers.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -84,29 +85,40 @@ def hub_of(job: Job) -> Place | None:
     return role.name, job.elastic.hub
 
 
-def rested(job: Job, desired: Desired, record: Record, now: datetime) -> tuple[Desired, datetime | None]:
-    """Leave out the pods that are not to be made yet because those before them failed; return when the next one is.
+def rested(job: Job, desired: Desired, judged: Judgement, now: datetime) -> tuple[Desired, datetime | None]:
+    """Leave out the pods that are not to be made yet because those before them failed; return when to look again.
 
     Without its hub nobody can work, so all wait for it.
     """
-    waits = {
+    waits = resting(judged.record, now)
+    if not waits:
+        return desired, judged.look_again
+    everyone = hub_of(job) in waits
+    pods = tuple(pod for pod in desired.pods if not everyone and (pod.role, pod.index) not in waits)
+    return replace(desired, pods=pods), min((*waits.values(), *([judged.look_again] if judged.look_again else ())))
+
+
+def resting(record: Record, now: datetime) -> dict[Place, datetime]:
+    """Return the replicas that are not made again yet, and when they are."""
+    return {
         (name, index): until
         for name, role in record.roles.items()
         for index, fall in role.falls.items()
         if (until := fall.at + _rest(fall.times)) > now
     }
-    if not waits:
-        return desired, None
-    everyone = hub_of(job) in waits
-    pods = tuple(pod for pod in desired.pods if not everyone and (pod.role, pod.index) not in waits)
-    return replace(desired, pods=pods), min(waits.values())
+
+
+def longest_rest(record: Record, pods: Iterable[Pod]) -> timedelta:
+    """Return how long the one of some failed pods that rests longest is waited for."""
+    falls = (record.role(pod.role).falls.get(pod.index) for pod in pods)
+    return max((_rest(fall.times) for fall in falls if fall), default=timedelta())
 
 
 def _rest(times: int) -> timedelta:
     """Return how long a replica rests after so many failures in a row."""
     if times <= AT_ONCE:
         return timedelta()
-    return min(REST * 2 ** min(times - AT_ONCE - 1, 16), LONGEST_REST)
+    return min(REST * (1 << min(times - AT_ONCE - 1, 16)), LONGEST_REST)
 
 
 def _fallen(before: Fall | None, pod: Pod, now: datetime) -> Fall:

@@ -11,6 +11,7 @@ from trainwright.api.common import Job, Role
 from trainwright.api.faces import outcome_of
 from trainwright.core.actions import Action, Decision, Delete, Emit
 from trainwright.core.objects import Object, moment, ref
+from trainwright.core.words import span
 from trainwright.desired import Settings
 from trainwright.reconcile import diff, launch, policies, verdicts
 from trainwright.reconcile import record as records
@@ -56,15 +57,17 @@ class Replicas:
             return _finish(kind, job, end, judged, counts, sight, now)
 
         state, message = _state(kind, job, self._lead(job), judged, counts)
+        if state == "Running" and policies.resting(judged.record, now):
+            state = ""  # it goes on restarting
         status = kubeflow(job, Account(judged.record, counts, state, message, resumed), now)
         everyone = frozenset(role.name for role in job.roles)
         staged = launch.staged(job, settings, everyone, judged.record, sight.pods)
         desired = launch.launched(kind.build(staged, settings, judged.record.version), everyone, sight)
         desired = launch.joining(desired, job, settings, judged.record, sight.pods)
-        desired, rests = policies.rested(job, desired, judged.record, now)
+        desired, look_again = policies.rested(job, desired, judged, now)
         actions = diff.difference(job, desired, sight, judged.record)
         news = (*_resumed(job, resumed), *_restarting(job, state, message))
-        return Decision(status, (*actions, *news), _earliest(judged.look_again, deadline, rests))
+        return Decision(status, (*actions, *news), _earliest(look_again, deadline))
 
     def refuse(self, job: Job, message: str, now: datetime) -> Object:
         """Return the status of a job that fails because it is not valid."""
@@ -157,7 +160,9 @@ def _state(kind: Kind, job: Job, lead: Role | None, judged: Judgement, counts: d
         if failed:
             blamed = verdicts.culprit(job, (pod.object for pod in failed))
             said = f"{kind.name} {job.name} is restarting because {len(failed)} {role.name} replica(s) failed."
-            return "Restarting", f"{said} {blamed}." if blamed else said
+            said = f"{said} {blamed}." if blamed else said
+            rest = policies.longest_rest(judged.record, failed)
+            return "Restarting", f"{said} The next try is in {span(rest.total_seconds())}." if rest else said
     is_up = lead is not None and counts[lead.name].active > 0 and not any(each.failed for each in counts.values())
     return ("Running", "") if is_up else ("", "")
 

@@ -79,8 +79,9 @@ class _Look:
         desired = self.kind.build(job, self.settings, record.version)
         launched = launch.launched(desired, ready, self.sight)
         wanted = self._startable(launch.joining(launched, self.job, self.settings, record, self.sight.pods), record)
+        wanted, look_again = policies.rested(self.job, wanted, judged, self.now)
         actions = diff.difference(self.job, wanted, self.sight, record)
-        return Decision(status, (*actions, *self._news(phase, judged)), judged.look_again)
+        return Decision(status, (*actions, *self._news(phase, judged)), look_again)
 
     # What has happened
 

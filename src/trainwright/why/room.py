@@ -151,7 +151,7 @@ def no_room(facts: Facts) -> Verdict | None:
     held = f"; {_held(short, holders)}" if holders else ""
     sentence = f"{facts.name} waits for {short.resource}: {short.words(_who(want, short))}{held}"
     closed = [f"node {_name(node)} {_closed(node)}" for node in facts.nodes if not usable(node)]
-    known = (*_ranks(facts, want), *_place(facts), *_free_again(facts, holders))
+    known = (*_ranks(facts, want), *_place(facts), *_no_class(facts), *_free_again(facts, holders))
     evidence = (*known, *closed[:_NAMED], *blame.disturbed(facts))
     return Verdict(sentence, evidence, _after_holders(facts, holders))
 
@@ -221,7 +221,7 @@ def queued(facts: Facts) -> Verdict | None:
     if not said:
         return None
     evidence = ("the more urgent go first, then who came first; nobody passes where that may delay those ahead",)
-    return Verdict(f"{facts.name} is {said}", evidence, ("tw ps -A",))
+    return Verdict(f"{facts.name} is {said}", (*evidence, *_no_class(facts)), ("tw ps -A",))
 
 
 def _scheduler_says(facts: Facts, reason: str) -> str:
@@ -231,6 +231,13 @@ def _scheduler_says(facts: Facts, reason: str) -> str:
             if (condition.get("type"), condition.get("reason")) == ("PodScheduled", reason):
                 return str(condition.get("message") or "")
     return ""
+
+
+def _no_class(facts: Facts) -> tuple[str, ...]:
+    """Say that pods name a priority class which nobody has made; a cluster would have refused them."""
+    specs = [pod.object.get("spec") or {} for pod in waiting(facts)]
+    names = {str(spec.get("priorityClassName") or "") for spec in specs if spec.get("priority") is None} - {""}
+    return tuple(f"there is no priority class {name}: it counts as 0" for name in sorted(names))
 
 
 def _place(facts: Facts) -> tuple[str, ...]:

@@ -90,13 +90,14 @@ class Ledger:
 
     def bound(self, uid: str, node: str) -> None:
         """Take note that a pod has a node, whatever the cache shows for now; or that it has none after all."""
-        self._bound[uid] = node
-        if uid in self._members:
-            before, rules = self._members[uid], self._rules.get(uid, {})
-            self._forget(before)
-            self._note(replace(before, node=node), {"spec": rules})
-        if not node:
-            del self._bound[uid]
+        before, rules = self._members.get(uid), self._rules.get(uid, {})
+        self._bound.pop(uid, None)
+        if before is None:
+            return
+        if node:
+            self._bound[uid] = node
+        self._forget(before)
+        self._note(replace(before, node=node), {"spec": rules})
 
     def _as_bound(self, each: Member) -> Member:
         if each.node:

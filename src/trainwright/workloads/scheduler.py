@@ -105,8 +105,7 @@ class Scheduler:
             return RETRY_SECONDS
 
     async def _decide(self) -> Pass:
-        members = {each.uid: each for each in self._ledger.members()}
-        gangs = gather(members.values(), lambda each: each.homeless and not each.gates)
+        gangs = gather(self._ledger.members(), lambda each: each.homeless and not each.gates)
         self._jobs = {gang.key: self._jobs.get(gang.key) or await self._job(gang) for gang in gangs}
         if not gangs:
             return Pass()
@@ -153,6 +152,9 @@ class Scheduler:
             await self._cluster.patch(POD, pod.gang[0], pod.name, patch)
         except (NotFound, Conflict, Invalid):  # gone, or another pod of that name by now: the cache will tell
             self._ledger.bound(uid, "")
+        except ClusterError:
+            self._ledger.bound(uid, "")
+            raise
 
     async def _tell(self, waits: Mapping[str, Wait]) -> float | None:
         """Write why pods wait where kubectl and people look for it; return after how many seconds there is more."""

@@ -172,6 +172,8 @@ class Api:
         parts = path.strip("/").split("/")
         version, rest = ("/".join(parts[1:3]), parts[3:]) if parts[0] == "apis" else (parts[1], parts[2:])
         namespace = ""
+        if not rest:
+            raise NotFound("nobody is told what is served here")
         if rest[0] == "namespaces" and len(rest) > 2 and rest[2] != "status":
             namespace, rest = rest[1], rest[2:]
         plural, name, subresource = [*rest, "", "", ""][:3]

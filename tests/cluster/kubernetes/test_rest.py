@@ -26,6 +26,7 @@ from trainwright.core.errors import (
     BadRequest,
     ClusterError,
     Conflict,
+    Ending,
     Expired,
     Forbidden,
     Invalid,
@@ -59,6 +60,11 @@ class TestRefusals:
         assert type(error) is kind
         assert (error.code, str(error)) == (code, "in its own words")
         assert reason == "Gone" or error.reason == reason
+
+    def test_a_namespace_that_is_being_deleted_is_told_apart(self):
+        causes = [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]
+        error = status_error({**failure(403, "Forbidden", "it is being terminated"), "details": {"causes": causes}})
+        assert type(error) is Ending
 
     @pytest.mark.parametrize(
         ("body", "says"),
