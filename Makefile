@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 LIGHT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup frameworks kube demo kube-up kube-down check test e2e e2e-on-a-cluster e2e-here soak bench lock format clean
+.PHONY: help setup frameworks kube demo kube-up kube-down check test e2e e2e-on-a-cluster e2e-here soak bench written lock format clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -74,7 +74,15 @@ bench: frameworks kube  ## measure what the docs claim
 	-$(BIN)/python benchmarks/mpi.py
 	-$(BIN)/python benchmarks/client.py
 	-$(BIN)/python benchmarks/operators.py
+	-$(BIN)/python benchmarks/webhooks.py
+	-$(BIN)/python benchmarks/web.py
+	-$(BIN)/python benchmarks/serve.py
+	-$(BIN)/python benchmarks/logs.py
 	-$(BIN)/python benchmarks/scale.py
+
+written: setup  ## write again what is written from the code: deploy/, docs/cli.md
+	@$(BIN)/python -m tools.packaging
+	@$(BIN)/python -m tools.cli_docs
 
 format:  ## let ruff write the code as ruff wants it
 	$(BIN)/ruff check --fix

@@ -82,7 +82,7 @@ async def test_commands_see_the_whole_status_of_a_job():
         await answers(200, msgspec.json.encode(found))(request)
 
     jobs = Resource("example.com", "v1", "jobs", "Job")
-    async with serve(answer) as serving, WholeCluster(Access(Server(serving.url))) as cluster:
+    async with serve(answer) as serving, (cluster := WholeCluster(Access(Server(serving.url)))):
         assert (await cluster.get(jobs, "ns", "j"))["status"] == {"restarts": 3}
         assert (await cluster.list(jobs, "ns")).items[0]["status"] == {"restarts": 3}
         changes = cluster.watch(jobs, "ns", since="")
