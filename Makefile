@@ -45,8 +45,9 @@ check: setup  ## format, lint, types, imports and the quick tests: under 3 minut
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n auto -m "not e2e"
 
-kube: setup  ## the real control plane the tests use (about 7 minutes, once)
+kube: setup  ## the real control plane the tests use, and the operators they hand over from (about 12 minutes, once)
 	@$(BIN)/python tools/kube.py build
+	@$(BIN)/python -m tools.originals
 
 # Each half waits for processes most of the time: side by side they take little longer than one of them.
 ON_A_CLUSTER := tests/kube tests/contract tests/cluster

@@ -36,6 +36,7 @@ SOAK = os.environ.get("TRAINWRIGHT_SOAK") == "1"
 SECONDS = 60.0
 AT_ONCE = 3
 """So many lives are played beside each other."""
+QUIET_SECONDS = 1.0
 _NUMBERS = itertools.count(1)
 
 
@@ -241,6 +242,10 @@ class Play:
             ),
         }
 
+    async def ends_as(self, expected: Object) -> bool:
+        """Say whether the outcome is what is expected."""
+        return await self.outcome() == expected
+
     async def _job(self) -> Object | None:
         try:
             return await self.cluster.get(self.life.kind.resource, self.namespace, "j")
@@ -304,8 +309,20 @@ def _lasting(value: Any, namespace: str) -> Any:
     return "passing" if _PASSING.match(value) else _LAUNCHER.sub(r"\1", value.replace(namespace, "ns"))
 
 
-async def live(life: Life, plane: ControlPlane, folder: Path, last: int = 0, answer: Answer = "answered") -> Ending:
-    """Play a life, with the operator killed after its call number `last`; 0 is never."""
+async def live(
+    life: Life,
+    plane: ControlPlane,
+    folder: Path,
+    last: int = 0,
+    answer: Answer = "answered",
+    *,
+    expected: Object | None = None,
+) -> Ending:
+    """Play a life, with the operator killed after its call number `last`; 0 is never.
+
+    A script does not tell of Services and the like. So it is waited for the outcome that is expected, and if nobody
+    knows it yet, until the operator has nothing more to do.
+    """
     namespace = f"life-{next(_NUMBERS)}"
     proxy = CuttingProxy(plane.url, plane.ca, last, answer)
     async with proxy.serving(), KubernetesCluster.from_config(str(plane.kubeconfig)) as cluster:
@@ -315,4 +332,16 @@ async def live(life: Life, plane: ControlPlane, folder: Path, last: int = 0, ans
         await play.begin()
         async with kept_operator(proxy, config, folder / f"{namespace}.log", namespace):
             await play.go_through()
+            if expected is None:
+                await _silence(proxy)
+            else:
+                await eventually(partial(play.ends_as, expected), f"it ends as {expected}", play.outcome)
             return Ending(await play.outcome(), proxy.created(), proxy.done, proxy.cut)
+
+
+async def _silence(proxy: CuttingProxy) -> None:
+    """Wait until the operator has changed nothing for a while."""
+    heard = -1
+    while len(proxy.done) > heard:
+        heard = len(proxy.done)
+        await asyncio.sleep(QUIET_SECONDS)

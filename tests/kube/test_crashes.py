@@ -226,4 +226,5 @@ def moments(done: Sequence[Done]) -> Iterator[tuple[int, Answer]]:
 async def test_killed_after_a_call(life: Life, stage: ControlPlane, tmp_path: Path):
     undisturbed = await live(life, stage, tmp_path)
 
-    await ends_alike(undisturbed, partial(live, life, stage, tmp_path), moments(undisturbed.done))
+    again = partial(live, life, stage, tmp_path, expected=undisturbed.outcome)
+    await ends_alike(undisturbed, again, moments(undisturbed.done))

@@ -190,6 +190,23 @@ LIVES = [
         version=4,
     ),
     Life(
+        "who resumes a job does not wait for what failed before",
+        manifest(workers=1),
+        """
+        fail worker-0 1
+        fail worker-0 1
+        fail worker-0 1
+        fail worker-0 1
+        suspend
+        resume
+        run worker-0
+        """,
+        "Created -Suspended Running",
+        restarts=4,
+        pods="j-worker-0",
+        version=1,
+    ),
+    Life(
         "an elastic job is scaled up, down and up again",
         manifest(workers=2, elastic=STRETCH),
         """

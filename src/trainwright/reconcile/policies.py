@@ -55,10 +55,7 @@ def judge(job: Job, record: Record, pods: tuple[Pod, ...], now: datetime) -> Jud
     }
     hub = hub_of(job)
     if hub is not None and (losses := _hub_losses(job, hub, record, current.get(hub))):
-        kept, pod = record.role(hub[0]), current.get(hub)
-        falls = {**kept.falls, **({hub[1]: _fallen(kept.falls.get(hub[1]), pod, now)} if pod else {})}
-        roles = {**record.roles, hub[0]: replace(kept, restarts=kept.restarts + losses, falls=falls)}
-        return Judgement(replace(record, roles=roles).next_version(), hub_lost=True)
+        return Judgement(_without_hub(record, hub, current.get(hub), losses, now), hub_lost=True)
     looks = [_RoleLook.begin(role, record.role(role.name), hub) for role in job.roles]
     for look in looks:
         for index in range(look.role.replicas):
@@ -184,6 +181,15 @@ def _inherited(job: Job, record: Record, pods: tuple[Pod, ...]) -> Record:
         for role in job.roles
     }
     return replace(record, inherited=False, roles={**record.roles, **roles})
+
+
+def _without_hub(record: Record, hub: Place, pod: Pod | None, losses: int, now: datetime) -> Record:
+    """Return the record of a job that starts again because it has lost its hub so often; a hub that failed may rest."""
+    role, index = hub
+    after, before = record.next_version(), record.role(role)
+    falls = {**before.falls, index: _fallen(before.falls.get(index), pod, now)} if pod else before.falls
+    kept = RoleRecord(before.restarts + losses, falls=falls)
+    return replace(after, roles={**after.roles, role: kept})
 
 
 def _hub_losses(job: Job, hub: Place, record: Record, pod: Pod | None) -> int:

@@ -103,7 +103,7 @@ class Record:
 
     def next_version(self) -> "Record":
         """Return the record of a job that starts again as a whole: only the counts are kept."""
-        roles = {name: RoleRecord(role.restarts, falls=role.falls) for name, role in self.roles.items()}
+        roles = {name: RoleRecord(role.restarts) for name, role in self.roles.items()}
         version = self.version + 1
         return replace(self, version=version, oldest=version, roles=roles, retired=frozenset(), timers=())
 
