@@ -41,7 +41,7 @@ from tools.originals import MPI_OPERATOR, TRAINING_OPERATOR  # noqa: E402
 from trainwright.api.faces import RESOURCES  # noqa: E402
 from trainwright.cluster.kubernetes import KubernetesCluster, collection  # noqa: E402
 from trainwright.core.objects import Object, at  # noqa: E402
-from trainwright.core.resources import BATCH_JOB, NAMESPACE, POD, SERVICE_ACCOUNT, Resource, resource_of  # noqa: E402
+from trainwright.core.resources import BATCH_JOB, NAMESPACE, POD, SERVICE, SERVICE_ACCOUNT, Resource, resource_of  # noqa: E402
 from trainwright.desired import KUBERNETES  # noqa: E402
 from trainwright.desired.base import render  # noqa: E402
 from trainwright.kinds import KINDS  # noqa: E402
@@ -309,7 +309,7 @@ async def made(cluster: KubernetesCluster, jobs: int, process: "subprocess.Popen
             there = await count(cluster, POD)
             if there >= jobs * WORKERS:  # asking costs the API server what the contender could use
                 there += await count(cluster, BATCH_JOB)
-            if not began and there:
+            if not began and (there or await count(cluster, SERVICE)):
                 began = time.perf_counter()
             if there >= jobs * PODS:
                 return time.perf_counter() - began

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trainwright.cli.flags import set_option
 from trainwright.cli.homes import Where, where_options
 from trainwright.cli.output import Output, output_option
-from trainwright.cli.settings import Setting, SettingType
+from trainwright.cli.settings import Setting
 
 if TYPE_CHECKING:
     from trainwright.cli.homes import Home
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("apply")
 @click.option("-f", "--filename", "files", multiple=True, required=True, metavar="FILE", help="A file, a folder, or -.")
-@click.option(
-    "--set", "sets", multiple=True, type=SettingType(), metavar="PATH=VALUE", help="Change a value of the jobs first."
-)
+@set_option
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @where_options
 @output_option()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.settings import Setting, SettingType
+from trainwright.cli.flags import lenient_option, set_option
+from trainwright.cli.settings import Setting
 
 if TYPE_CHECKING:
     from trainwright.desired import Injection
@@ -20,8 +21,8 @@ _WIDEST = 120
 @click.argument("file")
 @click.option("--role", default="", help="Only the pods of this role.")
 @click.option("-n", "--namespace", help="The namespace of objects that name none.")
-@click.option("--set", "sets", multiple=True, type=SettingType(), metavar="PATH=VALUE", help="Change a value first.")
-@click.option("--lenient", is_flag=True, help="Only warn about fields that are not known.")
+@set_option
+@lenient_option
 @click.option("-o", "--output", type=click.Choice(["json"]), help="Print rows of pod, path, value, source, reason.")
 def command(
     file: str, role: str, namespace: str | None, sets: tuple[Setting, ...], lenient: bool, output: str | None

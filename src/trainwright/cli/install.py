@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trainwright.cli.flags import Capacity, Names
+from trainwright.cli.flags import Capacity, Names, asked_cluster_options, operator_namespace_option, stream_option
 
 if TYPE_CHECKING:
     from trainwright.core.objects import Ref
@@ -50,14 +50,7 @@ def _as_written(context: click.Context, param: click.Parameter, value: str | Non
 
 
 @click.command("install")
-@click.option(
-    "-n",
-    "--namespace",
-    default="trainwright-system",
-    show_default=True,
-    metavar="NS",
-    help="The namespace the operator lives in.",
-)
+@operator_namespace_option
 @click.option(
     "--watch",
     type=Names(),
@@ -95,16 +88,8 @@ def _as_written(context: click.Context, param: click.Parameter, value: str | Non
 @click.option("--adopt-crds", is_flag=True, help="Replace kinds that another project has brought by ours.")
 @click.option("--offline", is_flag=True, help="Print everything, and ask no cluster what it has.")
 @click.option("--plan", is_flag=True, help="Only say what would change on the cluster, and what to do first.")
-@click.option("--kubeconfig", metavar="FILE", help="Which cluster to ask; else $KUBECONFIG or ~/.kube/config.")
-@click.option("--context", metavar="NAME", help="The context of the kubeconfig; otherwise its current one.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["yaml", "json"]),
-    default="yaml",
-    show_default=True,
-    help="YAML documents, or one JSON List.",
-)
+@asked_cluster_options
+@stream_option
 def command(
     *,
     adopt_crds: bool,

@@ -11,6 +11,7 @@ import click
 from trainwright import admission
 from trainwright.api import manifest
 from trainwright.cli import exits
+from trainwright.cli.flags import lenient_option
 from trainwright.cli.words import counted
 from trainwright.core.errors import Severity
 from trainwright.core.objects import Object, at
@@ -45,7 +46,7 @@ class Row:
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Choice(["json"]), help="Print rows of file, line, path, problem, severity.")
-@click.option("--lenient", is_flag=True, help="Only warn about fields that are not known.")
+@lenient_option
 @click.pass_context
 def command(ctx: click.Context, files: tuple[str, ...], output: str | None, lenient: bool) -> None:
     """Say everything that is wrong with the jobs in FILE... ("-" reads standard input).

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.settings import Setting, SettingType
+from trainwright.cli.flags import lenient_option, set_option, stream_option
+from trainwright.cli.settings import Setting
 
 if TYPE_CHECKING:
     from trainwright.core.objects import Object
@@ -16,23 +17,9 @@ if TYPE_CHECKING:
 @click.argument("file")
 @click.option("--job", "only_jobs", is_flag=True, help="Print the jobs as they would be stored, defaults filled in.")
 @click.option("-n", "--namespace", help="The namespace of objects that name none.")
-@click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    type=SettingType(),
-    metavar="PATH=VALUE",
-    help="Change a value of the jobs on the way.",
-)
-@click.option("--lenient", is_flag=True, help="Only warn about fields that are not known.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["yaml", "json"]),
-    default="yaml",
-    show_default=True,
-    help="YAML documents, or one JSON List.",
-)
+@set_option
+@lenient_option
+@stream_option
 def command(
     file: str, only_jobs: bool, namespace: str | None, sets: tuple[Setting, ...], lenient: bool, output: str
 ) -> None:

@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 import click
 
-from trainwright.cli.settings import Setting, SettingType
+from trainwright.cli.flags import home_options, set_option
+from trainwright.cli.settings import Setting
 from trainwright.cli.words import Duration
 
 
@@ -13,21 +14,8 @@ from trainwright.cli.words import Duration
 @click.argument("file")
 @click.option("-n", "--namespace", help="The namespace of objects that name none.")
 @click.option("--timeout", type=Duration(), metavar="D", help="Give up after so long: 30s, 5m, 1h30m. Exit code 124.")
-@click.option(
-    "--set", "sets", multiple=True, type=SettingType(), metavar="PATH=VALUE", help="Change a value of the jobs first."
-)
-@click.option(
-    "--isolation",
-    type=click.Choice(["auto", "net", "ports"]),
-    default="auto",
-    show_default=True,
-    help="How pods are kept apart: own network and processes each, or plain processes on distinct ports.",
-)
-@click.option("--cpu", metavar="QUANTITY", help="Offer so many cores to jobs, instead of what this machine has.")
-@click.option("--memory", metavar="QUANTITY", help="Offer so much memory, such as 16Gi.")
-@click.option("--gpu", metavar="NUMBER", help="Offer so many GPUs.")
-@click.option("--no-autoscale", is_flag=True, help="Leave elastic jobs at the size they ask for.")
-@click.option("--lenient", is_flag=True, help="Only warn about fields that are not known.")
+@set_option
+@home_options
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of our own but errors.")
 @click.option("-o", "--output", type=click.Choice(["json"]), help="Print the final job object; logs go to stderr.")
 def command(

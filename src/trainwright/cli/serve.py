@@ -6,6 +6,7 @@ from typing import Literal
 
 import click
 
+from trainwright.cli.flags import home_options
 from trainwright.cli.words import Duration
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -35,18 +36,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     metavar="FILE",
     help="Where everybody asks, with --users all.",
 )
-@click.option(
-    "--isolation",
-    type=click.Choice(["auto", "net", "ports"]),
-    default="auto",
-    show_default=True,
-    help="How pods are kept apart: own network and processes each, or plain processes on distinct ports.",
-)
-@click.option("--cpu", metavar="QUANTITY", help="Offer so many cores to jobs, instead of what this machine has.")
-@click.option("--memory", metavar="QUANTITY", help="Offer so much memory, such as 16Gi.")
-@click.option("--gpu", metavar="NUMBER", help="Offer so many GPUs.")
-@click.option("--no-autoscale", is_flag=True, help="Leave elastic jobs at the size they ask for.")
-@click.option("--lenient", is_flag=True, help="Only warn about fields that are not known.")
+@home_options
 @click.option("--grace", type=Duration(), default="30s", show_default=True, help="How long pods may take at the end.")
 @click.option(
     "--keep-finished",

@@ -5,34 +5,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.flags import Names
+from trainwright.cli.flags import Names, asked_cluster_options, operator_namespace_option, stream_option
 
 if TYPE_CHECKING:
     from trainwright.operator.survey import Survey
 
 
 @click.command("uninstall")
-@click.option(
-    "-n",
-    "--namespace",
-    default="trainwright-system",
-    show_default=True,
-    metavar="NS",
-    help="The namespace the operator lives in.",
-)
+@operator_namespace_option
 @click.option("--watch", type=Names(), default=(), metavar="A,B", help="The namespaces it was installed for, if named.")
 @click.option("--force", is_flag=True, help="Delete the kinds even if there are jobs, and all jobs with them.")
 @click.option("--offline", is_flag=True, help="Ask no cluster what it has; the kinds then only go by --force.")
-@click.option("--kubeconfig", metavar="FILE", help="Which cluster to ask; else $KUBECONFIG or ~/.kube/config.")
-@click.option("--context", metavar="NAME", help="The context of the kubeconfig; otherwise its current one.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["yaml", "json"]),
-    default="yaml",
-    show_default=True,
-    help="YAML documents, or one JSON List.",
-)
+@asked_cluster_options
+@stream_option
 def command(
     namespace: str,
     watch: tuple[str, ...],
