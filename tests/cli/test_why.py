@@ -119,6 +119,7 @@ def test_a_job_that_can_never_fit(tw: Tw, tmp_path: Path):
 def test_a_run_that_was_interrupted(start: Start, tmp_path: Path):
     run = start("run", written(tmp_path, torch("cut", "echo begun; sleep 1000")))
     run.until("begun")
+    run.until("cut running")
     run.signal(signal.SIGTERM)
     run.wait()
 

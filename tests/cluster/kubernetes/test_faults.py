@@ -157,16 +157,27 @@ async def no_sooner_than(true: Callable[[], Awaitable[bool]]) -> None:
 async def test_a_watch_sees_every_step_once_and_in_order(bad: Bad, odds, seed):
     since = (await bad.direct.list(CONFIG_MAP, bad.namespace)).version
     day = Day(odds, seed)
-    async with bad.through(day) as cluster:
-        writing = asyncio.create_task(lives(bad, day))
-        seen: list[str] = []
-        async with contextlib.aclosing(cluster.watch(CONFIG_MAP, bad.namespace, since=since)) as watch:  # type: ignore[type-var]
-            async with asyncio.timeout(40):
-                while not writing.done() or len(seen) < len(writing.result()):
-                    change = await anext(watch)
-                    if ours(change):
-                        seen.append(word(change))
-        assert seen == await writing
+    seen: list[str] = []
+
+    async def look(watch: AsyncIterator[Change]) -> None:
+        async for change in watch:
+            if ours(change):
+                seen.append(word(change))  # noqa: PERF401 - each as it comes
+
+    async with (
+        bad.through(day) as cluster,
+        contextlib.aclosing(cluster.watch(CONFIG_MAP, bad.namespace, since=since)) as watch,  # type: ignore[type-var]
+    ):
+        looking = asyncio.create_task(look(watch))
+        written = await lives(bad, day)
+
+        async def all_seen() -> bool:
+            return len(seen) >= len(written)
+
+        await no_sooner_than(all_seen)
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+    assert seen == written
 
 
 @pytest.mark.parametrize("seed", [1, 2])
