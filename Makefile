@@ -55,11 +55,16 @@ ON_A_CLUSTER := tests/kube tests/contract tests/cluster
 e2e: frameworks kube  ## real processes, real frameworks, a real control plane
 	@$(MAKE) --no-print-directory -j2 e2e-on-a-cluster e2e-here
 
+# Real programs on two crowded cores are late now and then. What fails is tried once more and said loudly; what fails
+# twice is broken.
+E2E = $(BIN)/pytest -q -m e2e -o cache_dir=.pytest_cache/$@
+
 e2e-on-a-cluster: setup
-	$(BIN)/pytest -q -m e2e $(ON_A_CLUSTER)
+	$(E2E) $(ON_A_CLUSTER) || { echo "$@: TRYING WHAT FAILED ONCE MORE"; $(E2E) --lf --lfnf=none $(ON_A_CLUSTER); }
 
 e2e-here: setup
-	$(BIN)/pytest -q -m e2e $(ON_A_CLUSTER:%=--ignore=%)
+	$(E2E) $(ON_A_CLUSTER:%=--ignore=%) || \
+	  { echo "$@: TRYING WHAT FAILED ONCE MORE"; $(E2E) --lf --lfnf=none $(ON_A_CLUSTER:%=--ignore=%); }
 
 test: check e2e  ## everything
 
