@@ -1,12 +1,14 @@
 """What `tw serve` carries: jobs accepted and done, thousands that have finished, many clients at once.
 
-Run with `.venv/bin/python benchmarks/serve.py`; `--seconds 10` shortens the last part. Prints a table with the bars.
+Run with `.venv/bin/python benchmarks/serve.py`; `--seconds 10` shortens the last part, `--save` also writes
+benchmarks/results/serve.md. Prints a table with the bars.
 The client is this process, so it and the server share the machine's cores.
 """
 
 import argparse
 import asyncio
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -27,6 +30,8 @@ from trainwright.core.objects import Object
 from trainwright.core.resources import NODE, Resource, resource_of
 from trainwright.server.retention import Keep
 
+RESULTS = Path(__file__).resolve().parent / "results" / "serve.md"
+ROWS: list[tuple[str, str, str]] = []
 FACE = next(face for face in FACES if face.name == "PyTorchJob")
 JOBS = FACE.resource
 TW = str(Path(sys.executable).with_name("tw"))
@@ -69,8 +74,10 @@ def resident(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def row(what: str, measured: str, bar: str) -> None:
-    print(f"{what:66} {measured:>14}   bar {bar}", flush=True)
+def row(what: str, found: str, bar: str) -> None:
+    """Print one line of the table, and keep it."""
+    print(f"{what:70} {found:>12}   bar {bar}", flush=True)
+    ROWS.append((what, found, bar))
 
 
 async def burst(state: Path) -> None:
@@ -158,7 +165,9 @@ async def crowd(state: Path, seconds: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=60.0)
-    seconds = parser.parse_args().seconds
+    parser.add_argument("--save", action="store_true", help="also write benchmarks/results/serve.md")
+    arguments = parser.parse_args()
+    load, seconds = os.getloadavg()[0], arguments.seconds
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder)
         with serving(state) as pid:
@@ -171,6 +180,16 @@ def main() -> None:
             look(state, pid)
             asyncio.run(crowd(state, seconds))
             row("its memory after that", f"{resident(pid):.0f} MB", "< 200 MB")
+    if arguments.save:
+        RESULTS.write_text(report(load))
+
+
+def report(load: float) -> str:
+    """Return the table as a page."""
+    machine = f"{platform.system()} {platform.release()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    head = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {machine}, load {load:.1f} before the run."
+    lines = (f"| {' | '.join(each)} |" for each in (("what", "found", "bar"), ("---",) * 3, *ROWS))
+    return "\n".join(("# tw serve, measured", "", head, "", *lines, ""))
 
 
 if __name__ == "__main__":
