@@ -85,8 +85,13 @@ async def real(kubeconfig: Path) -> AsyncIterator[Bad]:
             ):
                 yield cluster
 
+        async def is_furnished() -> bool:
+            return bool((await direct.list(CONFIG_MAP, namespace)).items)
+
         await direct.create(NAMESPACE, {"metadata": {"name": namespace}})
         try:
+            # What the control plane puts there is larger than any piece between two cuts: it must not come meanwhile.
+            await no_sooner_than(is_furnished)
             yield Bad(direct, namespace, through)
         finally:
             await direct.delete(NAMESPACE, "", namespace)
