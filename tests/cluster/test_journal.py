@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from trainwright.cluster.journal import FORMAT, Journal, read
-from trainwright.cluster.memory import MemoryCluster, reopen
+from trainwright.cluster.memory import MemoryCluster
 from trainwright.core.errors import Expired, HomeError, NotStored
 from trainwright.core.objects import Object
 from trainwright.core.resources import BUILT_IN, CONFIG_MAP, EVENT, POD, SECRET
@@ -31,6 +31,11 @@ def fail(sentence: str) -> None:
 
 def cluster(journal: Journal) -> MemoryCluster:
     return MemoryCluster(BUILT_IN, now=lambda: NOON, journal=journal)
+
+
+def reopened(path: Path) -> MemoryCluster:
+    """Return a cluster with everything that was kept, which keeps nothing itself."""
+    return MemoryCluster(BUILT_IN, now=lambda: NOON, kept=read(path))
 
 
 def thing(name: str, **fields: object) -> Object:
@@ -59,7 +64,7 @@ async def fill(path: Path) -> list[Object]:
 async def test_what_was_there_is_there_again(path: Path):
     objects = await fill(path)
 
-    again = reopen(path, BUILT_IN, now=lambda: NOON)
+    again = reopened(path)
 
     assert [*(await again.list(CONFIG_MAP)).items, *(await again.list(POD)).items] == objects
     assert [path] == [*path.parent.iterdir()], "one plain file is left"
@@ -75,7 +80,7 @@ async def test_a_cluster_goes_on_where_it_ended(path: Path):
             await anext(store.watch(CONFIG_MAP, since="2"))
         await store.delete(CONFIG_MAP, "default", "a")
 
-    names = [obj["metadata"]["name"] for obj in (await reopen(path, BUILT_IN, now=lambda: NOON).list(CONFIG_MAP)).items]
+    names = [obj["metadata"]["name"] for obj in (await reopened(path).list(CONFIG_MAP)).items]
     assert names == ["b", "c"]
 
 
@@ -486,5 +491,5 @@ class TestForeignFiles:
 async def test_events_can_be_found_afterwards(path: Path):
     with Journal.open(path, on_error=fail) as journal:
         await cluster(journal).create(EVENT, thing("e", involvedObject={"name": "job"}, reason="Started"))
-    again = reopen(path, BUILT_IN, now=lambda: NOON)
+    again = reopened(path)
     assert len((await again.list(EVENT, "default", fields="involvedObject.name=job")).items) == 1

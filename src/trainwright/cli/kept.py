@@ -23,10 +23,10 @@ class KeptCluster(MemoryCluster):
     """
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(RESOURCES, now=lambda: datetime.now(UTC))
-        self._folder = folder
         held = read(folder / JOURNAL) if (folder / JOURNAL).exists() else Kept([], 0)
-        self._load(Kept([*gone(folder / GONE), *held.objects], held.version))
+        before = Kept([*gone(folder / GONE), *held.objects], held.version)
+        super().__init__(RESOURCES, now=lambda: datetime.now(UTC), kept=before)
+        self._folder = folder
         self.serve_pods(FileLogs(folder))
 
     def _commit(self, *_: Any) -> NoReturn:

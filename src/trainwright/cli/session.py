@@ -18,6 +18,7 @@ from trainwright.cli.screen import Screen
 from trainwright.cli.view import JobKey, View, key_of
 from trainwright.cli.words import counted, listed, span
 from trainwright.cluster.base import Change, Cluster
+from trainwright.cluster.beside import beside
 from trainwright.cluster.informer import Informer
 from trainwright.core.errors import Conflict, NotFound
 from trainwright.core.objects import Object, at
@@ -81,15 +82,10 @@ class Session:
         self._cluster = cluster
         rows = {POD: self._pod_changed, NODE: self._node_changed, **dict.fromkeys(resources, self._job_changed)}
         informers = [_informer(cluster, resource, callback) for resource, callback in rows.items()]
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(informer.run()) for informer in informers]
+        async with beside(*(informer.run() for informer in informers)):
             for informer in informers:
                 await informer.synced.wait()
-            try:
-                yield
-            finally:
-                for task in tasks:
-                    task.cancel()
+            yield
 
     def add(self, job: JobKey, resource: Resource) -> None:
         """Wait for this job, too."""

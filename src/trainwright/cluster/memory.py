@@ -15,7 +15,6 @@ import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -23,7 +22,7 @@ import msgspec
 from trainwright.cluster import metadata, selectors
 from trainwright.cluster.base import FOREGROUND, ORPHAN, Change, Listing, PodStreams, Propagation, Session
 from trainwright.cluster.history import Key, Record, Start, Table, Watch, stamped
-from trainwright.cluster.journal import Journal, Kept, read
+from trainwright.cluster.journal import Journal, Kept
 from trainwright.core.errors import (
     AlreadyExists,
     BadRequest,
@@ -61,7 +60,9 @@ class MemoryCluster:
         uid: Callable[[], str] = lambda: str(uuid.uuid4()),
         random: random_module.Random | None = None,
         journal: Journal | None = None,
+        kept: Kept | None = None,
     ) -> None:
+        """Begin with what `kept` holds, or else with what the journal does, which further changes go to."""
         self._rows = tuple(resources)
         self._admit = admit
         self._now = now
@@ -73,8 +74,10 @@ class MemoryCluster:
         self._history = history
         self._records: deque[tuple[Table, Record]] = deque()
         self._tables = {row: Table(self._version) for row in self._rows}
-        if journal:
-            self._load(journal.load())
+        if kept is None and journal:
+            kept = journal.load()
+        if kept:
+            self._load(kept)
 
     # Reading
 
@@ -380,13 +383,6 @@ class MemoryCluster:
         self._version = max(self._version, kept.version)
         for row, table in self._tables.items():
             table.begin(objects[row], self._version)
-
-
-def reopen(path: Path, resources: Iterable[Resource], *, now: Callable[[], datetime]) -> MemoryCluster:
-    """Return a cluster with everything a journal kept; nothing is written back. HomeError says why it cannot."""
-    cluster = MemoryCluster(resources, now=now)
-    cluster._load(read(path))
-    return cluster
 
 
 def _copy(obj: Object) -> Object:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from trainwright.cluster.base import Cluster
+from trainwright.cluster.beside import beside
 from trainwright.core.errors import HomeError
 from trainwright.node import machine
 from trainwright.node.api_server import WayIn, way_in
@@ -103,9 +104,8 @@ async def node(cluster: Cluster, options: AgentOptions, on_notice: Callable[[str
         if listener:
             context = server_context(options.name, options.address, options.clients)
             await stack.enter_async_context(NodeServer(kubelet, listener, context))
-        await stack.enter_async_context(
-            _running(Heartbeat(cluster, kubelet.registration, options.name, seconds=options.heartbeat))
-        )
+        heartbeat = Heartbeat(cluster, kubelet.registration, options.name, seconds=options.heartbeat)
+        await stack.enter_async_context(beside(heartbeat.run()))
         on_notice(f"node {options.name} is ready")
         yield kubelet
 
@@ -151,13 +151,3 @@ def _listen(options: AgentOptions, stack: AsyncExitStack) -> socket.socket | Non
             f"the node cannot listen on {options.address} port {options.port}: {error.strerror or error}; "
             "give an address of this machine with --address, and a free port with --port"
         ) from error
-
-
-@asynccontextmanager
-async def _running(heartbeat: Heartbeat) -> AsyncIterator[None]:
-    task = asyncio.create_task(heartbeat.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

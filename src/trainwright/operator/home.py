@@ -9,7 +9,6 @@ down how it ended.
 left, and what is begun in it is on disk before.
 """
 
-import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -22,6 +21,7 @@ from typing import Any, Literal
 from trainwright.admission import admit
 from trainwright.api.common import Job
 from trainwright.api.faces import RESOURCES
+from trainwright.cluster.beside import beside
 from trainwright.cluster.journal import JOURNAL, Journal
 from trainwright.cluster.memory import Admit, MemoryCluster
 from trainwright.core.errors import ManifestError, Problem
@@ -146,7 +146,7 @@ async def local_home(options: HomeOptions) -> AsyncIterator[LocalHome]:
         cluster.serve_pods(kubelet)
         if lasting:
             stack.push_async_callback(kubelet.evict, lasting.grace)
-        await stack.enter_async_context(_running(*_loops(cluster, settings, options)))
+        await stack.enter_async_context(beside(*_loops(cluster, settings, options)))
         yield LocalHome(
             cluster, kubelet, isolation.name, notice, options.run_dir, settings, options.lenient, options.on_notice
         )
@@ -202,18 +202,6 @@ def is_elastic(obj: Object) -> bool:
     """Say whether an object is an elastic job."""
     kind = kind_of(obj)
     return kind is not None and kind.read(obj).elastic is not None
-
-
-@asynccontextmanager
-async def _running(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run loops beside the body; one that fails ends the body too, because a home without it would only hang."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(loop) for loop in loops]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
 
 
 def _admission(*, lenient: bool, settings: Settings | None = None) -> Admit:

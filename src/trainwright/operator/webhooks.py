@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from trainwright.cluster.base import Cluster
+from trainwright.cluster.beside import beside
 from trainwright.core.errors import NotFound
 from trainwright.operator.certificates import Pair
 from trainwright.operator.configurations import Webhooks, configurations
@@ -91,10 +92,6 @@ async def serving(cluster: Cluster, webhooks: Webhooks, measures: Measures) -> A
     """
     with listener(webhooks.host, webhooks.port) as listening:
         served = Serving(listening, cluster, webhooks, measures)
-        async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(served.run())
-            try:
-                yield served
-                await asyncio.sleep(0 if webhooks.url else LINGER_SECONDS)
-            finally:
-                running.cancel()
+        async with beside(served.run()):
+            yield served
+            await asyncio.sleep(0 if webhooks.url else LINGER_SECONDS)

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from trainwright.cluster.beside import beside
 from trainwright.cluster.journal import Journal
 from trainwright.cluster.unix import SHARED
 from trainwright.core.errors import HomeError
@@ -93,7 +94,7 @@ async def serving(options: ServeOptions, on_notice: Callable[[str], None]) -> As
         for listener in listeners:
             context = encrypted if listener.family == socket.AF_INET else None
             await stack.enter_async_context(Server(listener, api.handle, context=context))
-        await stack.enter_async_context(_beside(Retention(home.cluster, state.folder, options.keep, _now)))
+        await stack.enter_async_context(beside(Retention(home.cluster, state.folder, options.keep, _now).run()))
         port = next(each.getsockname()[1] for each in listeners if each.family == socket.AF_INET)
         state.write_kubeconfig(port)
         on_notice(home.notice)
@@ -148,16 +149,6 @@ def _listen(port: int) -> socket.socket:
         except OSError as error:
             problem = error
     raise HomeError(f"127.0.0.1 port {port}: {problem.strerror or problem}; give a free one with --port") from problem
-
-
-@asynccontextmanager
-async def _beside(retention: Retention) -> AsyncIterator[None]:
-    task = asyncio.create_task(retention.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def _now() -> datetime:
