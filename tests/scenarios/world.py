@@ -14,7 +14,7 @@ from typing import Any
 from trainwright.admission import admit
 from trainwright.cluster.events import Recorder
 from trainwright.cluster.memory import MemoryCluster
-from trainwright.core.actions import Patch
+from trainwright.core.actions import Emit, Patch
 from trainwright.core.errors import NotFound
 from trainwright.core.names import VERSION_LABEL
 from trainwright.core.objects import Object, timestamp
@@ -23,7 +23,7 @@ from trainwright.core.whole import whole
 from trainwright.desired import KUBERNETES
 from trainwright.kinds import COMMANDS, KINDS, kind_of
 from trainwright.operator.keeping import Keeping
-from trainwright.operator.round import observe, reconcile_once
+from trainwright.operator.round import Trace, observe, reconcile_once
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RESOURCES = (
@@ -103,6 +103,8 @@ class World:
         kind = kind_of(self.manifest)
         assert kind
         self.kind = kind
+        self._opened = False
+        self._unsaid: tuple[Emit, ...] = ()
         self.namespace, self.name = self.manifest["metadata"]["namespace"], self.manifest["metadata"]["name"]
 
     def _admit(self, resource: Resource, obj: Object, old: Object | None) -> Object:
@@ -129,8 +131,10 @@ class World:
     async def _round(self) -> bool:
         """Run one round; return whether the operator has survived it."""
         mortal: Any = Mortal(Pruning(self.cluster) if self.prunes else self.cluster, self._is_last)
+        trace = Trace()
         try:
             job, seen = await observe(mortal, self.kind, self.namespace, self.name)
+            opening, self._opened = not self._opened and not whole(job).get("status"), True
             await reconcile_once(
                 mortal,
                 self.kind,
@@ -140,13 +144,18 @@ class World:
                 now=self.now,
                 events=Recorder(mortal, lambda: self.now),
                 keeping=Keeping(mortal),
+                opening=opening,
+                unsaid=self._unsaid,
+                trace=trace,
             )
         except NotFound:
             return True
         except Crash:
             self.deaths += 1
+            self._opened, self._unsaid = False, ()  # the next one knows nothing of this one
             return False
-        return True
+        self._unsaid = trace.unsaid
+        return not opening
 
     def _is_last(self) -> bool:
         self.calls += 1

@@ -14,6 +14,7 @@ from trainwright.cluster.base import Change, Cluster
 from trainwright.cluster.events import Recorder
 from trainwright.cluster.informer import Informers
 from trainwright.cluster.queue import Closed, WorkQueue
+from trainwright.core.actions import Emit
 from trainwright.core.errors import ClusterError, Conflict, Ending
 from trainwright.core.names import JOB_LABEL
 from trainwright.core.objects import Object, moment
@@ -203,7 +204,9 @@ class Operator:
         overlay = self._overlays.setdefault(key, _Overlay())
         job = overlay.job(cached)
         seen = Observed(tuple(overlay.children(self._cached(kind, key), asyncio.get_running_loop().time())))
-        overlay.starting = overlay.starting or not job.get("status")
+        opening = not whole(job).get("status") and not overlay.opened
+        overlay.opened = True
+        overlay.starting = overlay.starting or opening
         trace = Trace()
         try:
             look_again = await reconcile_once(
@@ -215,10 +218,13 @@ class Operator:
                 now=self._now(),
                 events=self._events,
                 keeping=self._keeping,
+                opening=opening,
+                unsaid=overlay.unsaid,
                 trace=trace,
             )
         finally:
             overlay.add(trace, asyncio.get_running_loop().time())
+        overlay.unsaid = trace.unsaid
         if overlay.starting:
             overlay.starting = False
             self._note_start(key, job, overlay)
@@ -241,8 +247,12 @@ class Operator:
 class _Overlay:
     """What we did for one job that the cache may not show yet."""
 
+    opened: bool = False
+    """The job has been looked at."""
     starting: bool = False
     """No round has yet done all there is to do for a new job."""
+    unsaid: tuple[Emit, ...] = ()
+    """What the last round has left to tell."""
     written: Object | None = None
     created: dict[str, tuple[Object, float]] = field(default_factory=dict)
     deleted: dict[str, float] = field(default_factory=dict)

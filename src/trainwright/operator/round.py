@@ -3,10 +3,14 @@
 The status is written first and under the version the decision was made from: if somebody else has changed the job
 meanwhile, nothing was done yet and the round starts over. Where it is written to says `keeping.py`. Actions are
 repeatable, so a round that is cut short at any point is simply run again.
+
+The opening round of a new job only makes its objects. There is nothing to remember of it yet, so nothing can be lost;
+its status and its events follow in the next round, which is behind all others in the queue. When many jobs come at
+once, all of them get their pods before anything is told of the first.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -45,6 +49,8 @@ class Trace:
     created: list[Object] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
     """Uids that were deleted, or asked to go."""
+    unsaid: tuple[Emit, ...] = ()
+    """What the next round has to tell of what this one has done."""
     look_again: datetime | None = None
 
 
@@ -69,21 +75,31 @@ async def reconcile_once(
     now: datetime,
     events: Recorder,
     keeping: Keeping,
+    opening: bool = False,
+    unsaid: Sequence[Emit] = (),
     trace: Trace | None = None,
 ) -> datetime | None:
-    """Do what there is to do for a job now; return when to look again. `trace` tells what was done even if it fails."""
+    """Do what there is to do for a job now; return when to look again. `trace` tells what was done even if it fails.
+
+    `opening` says that it is the first look at a job without a status, `unsaid` what the round before has left to tell.
+    """
     trace = trace if trace is not None else Trace()
     decision = _decision(kind, whole(job), seen, settings, now)
     trace.look_again = decision.look_again
     said = log.bind(kind=kind.name, job=f"{job['metadata']['namespace']}/{job['metadata']['name']}")
-    if not keeping.is_kept(job, decision.status):
-        try:
-            trace.job = await keeping.keep(kind, job, decision.status)
-        except NotFound:
-            return None
-        said.debug("status written")
-    owned = kind.owned(settings.gang)
-    await _Actor(cluster, kind, owned, job, now, events, trace, said).act(decision.actions)
+    actor = _Actor(cluster, kind, kind.owned(settings.gang), job, now, events, trace, said)
+    if opening and (making := _making(decision)):
+        await actor.act(making)
+        trace.unsaid = tuple(each for each in decision.actions if isinstance(each, Emit))
+        trace.look_again = now
+    else:
+        if not keeping.is_kept(job, decision.status):
+            try:
+                trace.job = await keeping.keep(kind, job, decision.status)
+            except NotFound:
+                return None
+            said.debug("status written")
+        await actor.act((*decision.actions, *(each for each in unsaid if each not in decision.actions)))
     if trace.created or trace.deleted:
         said.info("objects brought in line", created=len(trace.created), deleted=len(trace.deleted))
     return trace.look_again
@@ -98,6 +114,13 @@ def _decision(kind: Kind, job: Object, seen: Observed, settings: Settings, now: 
         if errors:
             return refuse(kind, job, errors, now)
     return decide(kind, read, seen, settings, now)
+
+
+def _making(decision: Decision) -> list[Create]:
+    """Return what a decision makes, if there is nothing else to do."""
+    acts = [each for each in decision.actions if not isinstance(each, Emit)]
+    making = [each for each in acts if isinstance(each, Create)]
+    return making if len(making) == len(acts) else []
 
 
 class _Actor:
