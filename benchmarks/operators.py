@@ -58,8 +58,9 @@ AT_ONCE = 32
 LONGEST_SECONDS = 900.0
 NOTE = (
     "Everyone has an etcd and an API server of his own, on the same cores. The clock runs from the first object to\n"
-    "the last pod; CPU counts until the process is at rest, with all statuses and events written. The bare loop only creates the objects of the jobs. The original\n"
-    "operators have neither an autoscaler nor gangs unless asked for: ours does without but in the row that says so."
+    "the last pod; CPU counts until the process is at rest, with all statuses and events written. The bare loop only\n"
+    "creates the objects of the jobs. The original operators have neither an autoscaler nor gangs unless asked for:\n"
+    "ours does without but in the row that says so."
 )
 MUTATING = ("POST", "PUT", "PATCH", "DELETE", "APPLY")
 COUNTED = {each.plural for each in RESOURCES if each.namespaced and each.plural != "leases"}
@@ -304,7 +305,9 @@ async def create(cluster: KubernetesCluster, objects: list[Object]) -> None:
             tasks.create_task(work())
 
 
-async def made(cluster: KubernetesCluster, jobs: int, process: "subprocess.Popen[bytes]", usage: Usage) -> tuple[float, float]:
+async def made(
+    cluster: KubernetesCluster, jobs: int, process: "subprocess.Popen[bytes]", usage: Usage
+) -> tuple[float, float]:
     """Return when the first object was there, and when the last pod."""
     began = 0.0
     async with asyncio.timeout(LONGEST_SECONDS):
@@ -319,7 +322,7 @@ async def made(cluster: KubernetesCluster, jobs: int, process: "subprocess.Popen
                 return began, time.monotonic()
             if process.poll():
                 raise SystemExit(f"{process.args!r} ended with {process.returncode}")
-            await asyncio.sleep(0.25 if began else 0.02)
+            await asyncio.sleep(min(0.25, jobs / 4000) if began else 0.02)
 
 
 async def count(cluster: KubernetesCluster, resource: Resource) -> int:

@@ -58,15 +58,31 @@ async def kept(world: World, cluster: Any, keeping: Keeping, status: Object) -> 
         ),
     ],
 )
-async def test_what_is_written(world, prunes, writes):
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param({"version": 0}, id="nothing was seen"),
+        pytest.param({"version": 0, "roles": {"Worker": {"seen": {"0": "u"}}}}, id="its pods were seen"),
+    ],
+)
+async def test_what_is_written(world, prunes, writes, record):
     cluster = Counting(Pruning(world.cluster) if prunes else world.cluster)
     await cluster.create(world.kind.resource, world.manifest)
     keeping = Keeping(cluster)
 
-    await kept(world, cluster, keeping, FIRST)
+    await kept(world, cluster, keeping, {**FIRST, "record": record})
     await kept(world, cluster, keeping, LATER)
 
     assert cluster.writes == writes
+
+
+async def test_a_first_status_that_counts_something_is_not_risked(world):
+    cluster = Counting(Pruning(world.cluster))
+    await cluster.create(world.kind.resource, world.manifest)
+
+    await kept(world, cluster, Keeping(cluster), LATER)
+
+    assert cluster.writes == ["annotation", "status"]
 
 
 async def test_a_status_of_another_operator_is_completed_in_the_annotation_first(world):

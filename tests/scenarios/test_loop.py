@@ -65,10 +65,15 @@ class Slow:
 async def operating(seconds: float = 0.0) -> AsyncIterator[tuple[MemoryCluster, Slow]]:
     cluster = MemoryCluster(RESOURCES, now=lambda: datetime.now(UTC))
     slow = Slow(cluster, seconds)
-    operator = Operator(slow, KINDS, KUBERNETES)
-    task = asyncio.create_task(operator.run())
-    try:
+    async with running(slow):
         yield cluster, slow
+
+
+@contextlib.asynccontextmanager
+async def running(cluster: Any) -> AsyncIterator[None]:
+    task = asyncio.create_task(Operator(cluster, KINDS, KUBERNETES).run())
+    try:
+        yield
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -120,6 +125,35 @@ async def set_phase(cluster: MemoryCluster, name: str, phase: str, code: int = 0
     state = {"running": {}} if phase == "Running" else {"terminated": ended}
     status = {"phase": phase, "containerStatuses": [{"name": "pytorch", "restartCount": 0, "state": state}]}
     await cluster.patch(POD, "ns", name, {"status": status}, subresource="status")
+
+
+async def test_of_many_new_jobs_all_have_their_pods_before_anything_is_told_of_one():
+    names = [f"j{number}" for number in range(40)]
+    cluster = MemoryCluster(RESOURCES, now=lambda: datetime.now(UTC))
+    for name in names:
+        job = manifest(workers=2)
+        await start(cluster, {**job, "metadata": {**job["metadata"], "name": name}})
+    slow = Slow(cluster, 0)
+    async with running(slow):
+        await until(cluster, EVENT, lambda events: len(events) == len(names))
+        await until(cluster, JOBS, lambda jobs: all("status" in each for each in jobs))
+
+    calls = list(slow.calls)
+    last_pod = max(calls.index(f"create Pod/{name}-worker-1") for name in names)
+    assert last_pod < min(calls.index(f"patch PyTorchJob/{name}") for name in names)
+    events = (await cluster.list(EVENT)).items
+    assert {each["reason"] for each in events} == {"SuccessfulCreatePod"}
+    assert {slow.calls[f"patch PyTorchJob/{name}"] for name in names} == {1}
+
+
+async def test_what_could_not_be_made_does_not_hold_back_what_is_told():
+    cluster = MemoryCluster(RESOURCES, now=lambda: datetime.now(UTC))
+    slow = Slow(cluster, 0)
+    slow.refuse.add("create Pod/j-worker-1")
+    async with running(slow):
+        await start(cluster, manifest(workers=2))
+        await job_is(cluster, "Created")
+        await event_is(cluster, "FailedCreatePod")
 
 
 @pytest.mark.parametrize("lag", [0.0, 0.05], ids=["caches that keep up", "caches that lag"])

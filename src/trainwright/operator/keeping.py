@@ -1,10 +1,11 @@
 """Writes how jobs are to where their definition keeps it: the status, or an annotation beside it.
 
 A definition that somebody else has brought drops what it does not know from a status, and with it what we must
-remember. That is noticed when the first status of a job comes back without it: of a new job nothing is lost with that.
-From then on the whole status is written into an annotation (`core/whole.py`) first, and what the definition keeps of it
-into the status afterwards. The first of the two writes is the one that counts: who is killed between them reads the
-annotation, and writes the status then. Where a definition keeps everything, the annotation goes once the status has it.
+remember. That is noticed when the first status of a job comes back without it: nothing is counted in it yet, and what
+was seen is there to be seen again. From then on the whole status is written into an annotation (`core/whole.py`) first,
+and what the definition keeps of it into the status afterwards. The first of the two writes is the one that counts: who
+is killed between them reads the annotation, and writes the status then. Where a definition keeps everything, the
+annotation goes once the status has it.
 """
 
 from trainwright.cluster.base import Cluster
@@ -14,14 +15,11 @@ from trainwright.core.whole import Path, annotation, dropped, is_apart, whole, w
 from trainwright.operator.log import logger
 from trainwright.reconcile import record as records
 from trainwright.reconcile.kind import Kind
-from trainwright.reconcile.record import Record
 
 OURS = frozenset(
     {("record",), ("active",), ("restarts",), ("elasticReplicas",), ("elasticSelector",), ("scaleHistory",)}
 )
 """What no definition but ours has in a status: it is no reason to write one that would drop it."""
-
-_NOTHING = records.write(Record())
 
 log = logger(__name__)
 
@@ -66,7 +64,7 @@ class Keeping:
         if is_apart(job) or kind.name in self._lost:
             return False
         known = job.get("status") or {}
-        return kind.name in self._whole or "record" in known or (not known and status.get("record") == _NOTHING)
+        return kind.name in self._whole or "record" in known or (not known and records.read(status).is_blank)
 
     def _notice(self, kind: Kind, status: Object, job: Object) -> bool:
         """Remember what was dropped of a status; return whether anything was, and say so the first time."""

@@ -107,13 +107,19 @@ async def reconcile_once(
 
 def _decision(kind: Kind, job: Object, seen: Observed, settings: Settings, now: datetime) -> Decision:
     read = kind.read(job)
-    if not job.get("status") and not read.run_policy.external:
+    if not (job.get("status") or read.run_policy.external or _has_any(job, seen)):
         # Where no webhook stands in front, this is the first time that anybody checks what the user wrote. Names that
         # are not known are a matter of admission: a job that has passed it leniently is not refused here.
         errors = [problem for problem in review(job, lenient=True) if problem.severity == "error"]
         if errors:
             return refuse(kind, job, errors, now)
     return decide(kind, read, seen, settings, now)
+
+
+def _has_any(job: Object, seen: Observed) -> bool:
+    """Say whether a job has objects of its own."""
+    uid = job["metadata"].get("uid")
+    return any(controller_uid(each) == uid for each in seen.objects)
 
 
 def _making(decision: Decision) -> list[Create]:

@@ -101,6 +101,12 @@ class Record:
         """Return every restart of every role."""
         return sum(role.restarts for role in self.roles.values())
 
+    @property
+    def is_blank(self) -> bool:
+        """Say whether it has nothing in it but which pods were seen."""
+        told = {name: role for name, role in self.roles.items() if replace(role, seen={}) != _EMPTY}
+        return replace(self, roles=told, inherited=False) == Record()
+
     def next_version(self) -> "Record":
         """Return the record of a job that starts again as a whole: only the counts are kept."""
         roles = {name: RoleRecord(role.restarts) for name, role in self.roles.items()}
