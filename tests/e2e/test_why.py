@@ -116,6 +116,11 @@ TABLE = {
         rf"loops is in a crash loop: master-0 exited with code 4, \d+ times by now; it runs again at {TIME}",
         (r"\| no data",),
     ),
+    "resting": Row(
+        torch("weary", "echo no peers; exit 140", policy="ExitCode"),
+        rf"weary rests: master-0 has failed \d+ times in a row and is made again at {TIME}",
+        (".*weary-master-0 was killed by SIGUSR2 .*",),
+    ),
     "no-start": Row(
         torch("typo", None, policy="OnFailure", command=["no-such-program"]),
         "typo cannot start master-0: .*no-such-program.*",

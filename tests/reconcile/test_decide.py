@@ -472,6 +472,18 @@ def test_a_pod_of_another_owner_is_left_alone_and_said():
     assert "NameTaken" in events(decision)
 
 
+def test_a_job_that_goes_on_restarting_says_what_happened_last():
+    steps = [(0, "master-0:Failed=130"), (5, "master-0:Failed=1#b")]
+    job, first = looks(manifest(master=1), steps[0])
+    _, second = looks(job, steps[1])
+
+    assert conditions(second.status) == conditions(first.status) == "Created Restarting"
+    assert "exit code 130" in message(first.status)
+    assert "exited with code 1." in message(second.status)
+    before, after = first.status["conditions"][-1], second.status["conditions"][-1]
+    assert after["lastTransitionTime"] == before["lastTransitionTime"], "it is in the same condition all the time"
+
+
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [

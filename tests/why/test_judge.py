@@ -120,6 +120,7 @@ def told(reason: str, message: str) -> Object:
 
 
 ENDED = {"terminated": {"exitCode": 4, "finishedAt": timestamp(NOON)}}
+FALLEN = {"roles": {"Worker": {"falls": {"1": {"times": 4, "at": timestamp(LATER - timedelta(seconds=5))}}}}}
 STEP = {"name": "wait", "state": {"running": {"startedAt": timestamp(NOON)}}}
 WAITS = {"name": "wait", "command": ["wait_for", "--host", "j-master-0", "--seconds", "9"]}
 STORE = "DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined."
@@ -468,6 +469,12 @@ TABLE = [
         "crash-loop",
         "j is in a crash loop: worker-0 exited with code 4, 4 times by now; it runs again at 12:01:20",
         id="it fails again and again, and runs again at a time that is known",
+    ),
+    pytest.param(
+        seen(with_status(lived(JOB, BOTH), record=FALLEN), running("worker-0")),
+        "resting",
+        "j rests: worker-1 has failed 4 times in a row and is made again at 12:10:05",
+        id="a rank has failed again and again, and its pod is made again at a time that is known",
     ),
     pytest.param(
         seen(

@@ -125,7 +125,7 @@ class _Conditions:
         if outcome_of({"conditions": self.items}) == "Failed":
             return
         old = next((each for each in self.items if each["type"] == type_), None)
-        if old and (old["status"], old.get("reason")) == (status, reason):
+        if old and (old["status"], old.get("reason"), old.get("message")) == (status, reason, message):
             return
         since = old.get("lastTransitionTime", self._time) if old and old["status"] == status else self._time
         new = {

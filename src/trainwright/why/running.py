@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from trainwright.core.objects import Object, at, moment
 from trainwright.core.words import counted, listed
+from trainwright.reconcile import policies
 from trainwright.reconcile.kind import Pod
 from trainwright.reconcile.verdicts import culprit
 from trainwright.why import blame
@@ -53,6 +54,24 @@ def crash_loop(facts: Facts) -> Verdict | None:
         evidence = blame.account(facts, found) if found else ()
         return Verdict(sentence, (*evidence, *_limits(facts)), (facts.command("logs", facts.label(pod.name)),))
     return None
+
+
+def resting(facts: Facts) -> Verdict | None:
+    """A rank has failed several times in a row, and rests before its pod is made again."""
+    waits = policies.resting(facts.record, facts.now)
+    if not waits:
+        return None
+    (role, index), until = min(waits.items(), key=lambda each: each[1])
+    rank = next((f"{each.label}-{index}" for each in facts.job.roles if each.name == role), f"{role}-{index}")
+    times = counted(facts.record.role(role).falls[index].times, "time")
+    others = f", like {counted(len(waits) - 1, 'other')}" if len(waits) > 1 else ""
+    sentence = (
+        f"{facts.name} rests: {rank} has failed {times} in a row and is made again at {facts.clock(until)}{others}"
+    )
+    found = blame.blamed(facts)
+    evidence = blame.account(facts, found) if found else ()
+    said = (facts.standing.message,) if facts.standing.message else ()
+    return Verdict(sentence, (*said, *evidence, *_limits(facts)), (facts.command("logs", rank),))
 
 
 def _until(container: Object, message: str) -> datetime | None:
@@ -241,7 +260,7 @@ def _last_lines(facts: Facts, pod: Pod) -> tuple[str, ...]:
     return blame.said_last(facts.label(pod.name), said.lines[-blame.LAST_LINES :])
 
 
-RUNNING: tuple[Judge, ...] = (cut_short, stopping, crash_loop, unhealthy, restarting)
+RUNNING: tuple[Judge, ...] = (cut_short, stopping, crash_loop, resting, unhealthy, restarting)
 """Looked at before anything else about pods that have begun."""
 GOING_ON: tuple[Judge, ...] = (meeting_incomplete, incomplete, stuck, restarted)
 FINE: tuple[Judge, ...] = (well, starting)
