@@ -37,6 +37,8 @@ PATIENCE_SECONDS = 30.0
 """So long a gang that was let in may take to be placed before others are let in beside it."""
 SETTLE_SECONDS = 0.02
 """From a change to the look at it, so that what belongs together is seen together."""
+SHARE = 0.2
+"""The part of the time that looks may take: among thousands of pods one takes long, and changes come all the time."""
 RETRY_SECONDS = 1.0
 TELL_SECONDS = 2.0
 """So long a gang must have waited before that is worth telling: pods of a job are not made all at once."""
@@ -75,6 +77,8 @@ class Gates:
         self._since: dict[GangKey, float] = {}
         """Since when gangs that were let in have not been placed."""
         self._waiting = 0
+        self._pause = SETTLE_SECONDS
+        """How long the next change waits until it is looked at."""
         self._measures = measures or Measures()
         self._measures.gangs_waiting.read = lambda: {(): self._waiting}
         self._telling: asyncio.Task[None] | None = None
@@ -115,7 +119,7 @@ class Gates:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
-        await asyncio.sleep(SETTLE_SECONDS)
+        await asyncio.sleep(self._pause)
         self._changed.clear()
 
     async def _round(self, tasks: asyncio.TaskGroup) -> float | None:
@@ -134,6 +138,7 @@ class Gates:
         members = {each.uid: each for each in self._ledger.members()}
         late = {gang for gang, since in self._since.items() if now - since >= self._patience}
         found = opening(members.values(), self._ledger.room(), late)
+        self._pause = max(SETTLE_SECONDS, (asyncio.get_running_loop().time() - now) * (1 / SHARE - 1))
         self._since = {gang: self._since.get(gang, now) for gang in found.under_way}
         self._waiting = len({each.gang for each in members.values() if is_gated(each)})
         if found.pods:
