@@ -1,7 +1,7 @@
 """The one entry: what to do next for a job. What every kind shares stands here; how its jobs live says the kind's row.
 
-The decision carries the whole new status. Whoever carries it out writes the status first and acts then: what an action
-destroys (a failed pod, a whole version) is counted by then, and doing it again after a crash changes nothing.
+The decision carries the whole new status. Who carries it out writes the status before anything is removed: what an
+action destroys (a failed pod, a whole version) is counted by then, and doing it again after a crash changes nothing.
 """
 
 from collections.abc import Iterable
