@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,13 +80,18 @@ class Crowd:
 
     async def end(self, space: str, jobs: int) -> Ended:
         """Say of all pods of a namespace at once that they have succeeded; wait until that is said of the jobs."""
+        await self._until_all(space, bool)  # a new job's first status comes after its pods
         before = ask_server(self.plane).calls
         began = time.perf_counter()
         pods = (await self.cluster.list(POD, space)).items
         await at_once([each["metadata"]["name"] for each in pods], self.cluster, space)
-        while not all(outcome_of(each.get("status")) for each in await self.jobs(space)):  # noqa: ASYNC110
-            await asyncio.sleep(0.5)
+        await self._until_all(space, lambda status: bool(outcome_of(status)))
         return Ended(jobs, time.perf_counter() - began, ask_server(self.plane).calls - before)
+
+    async def _until_all(self, space: str, holds: Callable[[Object | None], bool]) -> None:
+        """Wait until something holds of the status of every job of a namespace."""
+        while not all(holds(each.get("status")) for each in await self.jobs(space)):  # noqa: ASYNC110
+            await asyncio.sleep(0.5)
 
     async def jobs(self, space: str) -> list[Object]:
         """Return the jobs of a namespace."""

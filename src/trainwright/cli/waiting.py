@@ -7,6 +7,7 @@ from contextlib import aclosing, suppress
 from trainwright.cli import homes
 from trainwright.cli.homes import Home
 from trainwright.cluster.base import Change
+from trainwright.cluster.kubernetes import Unreachable
 from trainwright.core.errors import Expired, HomeError, NotFound, OutOfTime
 from trainwright.core.objects import Object
 from trainwright.core.resources import Resource
@@ -37,7 +38,13 @@ async def states(home: Home, resource: Resource, obj: Object) -> AsyncGenerator[
     A `tw run` that ends tells its last word through what was kept of it.
     """
     while True:
-        now = await _current(home, resource, obj)
+        try:
+            now = await _current(home, resource, obj)
+        except Unreachable:
+            if homes.is_there(home):
+                raise
+            home = homes.afterwards(home)
+            continue
         yield now
         if now is None or home.kind == "kept":
             return
