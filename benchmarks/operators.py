@@ -4,7 +4,7 @@
     python benchmarks/operators.py --jobs 100 --rounds 1    # to see that it works
     python benchmarks/operators.py --kinds MPIJob,Job       # only these
     python benchmarks/operators.py --full         # the cost curve also at 5,000 jobs
-    python benchmarks/operators.py --save         # also write benchmarks/results/operators.md
+    python benchmarks/operators.py --save         # also write them to benchmarks/results/operators.md
 
 Everyone gets an etcd and an API server of his own in which the jobs wait already; without a scheduler the pods stay
 pending. The clock runs from the first object to the last pod, or Job of a launcher. CPU is taken when the operator has
@@ -467,18 +467,19 @@ def say(words: str) -> None:
     print(f"  {words}", file=sys.stderr, flush=True)
 
 
-async def compare(kinds: list[Kind], jobs: int, rounds: int, curve: list[int]) -> tuple[str, bool]:
-    """Return the report, and whether everything is as promised."""
-    parts, promised = [], list[Bar]()
+async def compare(kinds: list[Kind], jobs: int, rounds: int, curve: list[int]) -> tuple[dict[str, str], bool]:
+    """Return the report on every kind, and whether everything is as promised."""
+    parts, promised = dict[str, str](), list[Bar]()
     for kind in kinds:
+        about = machine()
         entries = {each.name: (each, jobs) for each in contenders(kind)}
         if kind.name == "PyTorchJob":
             entries |= {f"ours, {size:,} jobs": (OURS, size) for size in curve}
         found = await in_turn(kind, entries, rounds)
         told, kept = described(kind, found)
-        parts.append(told)
+        parts[kind.name] = f"{about}.\n\n{told}"
         promised += kept
-    return "\n\n".join(parts), all(bar.met for bar in promised)
+    return parts, all(bar.met for bar in promised)
 
 
 def contenders(kind: Kind) -> Iterator[Contender]:
@@ -497,7 +498,7 @@ def described(kind: Kind, found: dict[str, list[Run]]) -> tuple[str, list[Bar]]:
     them = rows[ORIGINALS[kind.name].name] if kind.name in ORIGINALS else None
     promised = list(bars(us, loop, them))
     spread = ", ".join(f"{name} {rates(found[name])}" for name in rows)
-    parts = [f"## {kind.name}", figures(list(rows.values())), f"jobs/s, least to most: {spread}."]
+    parts = [figures(list(rows.values())), f"jobs/s, least to most: {spread}."]
     parts.append(calls(kind, list(rows.values())))
     if curve := [median(runs) for name, runs in found.items() if name not in rows]:
         costs = sorted([us, *curve], key=lambda each: each.jobs)
@@ -540,15 +541,25 @@ def main() -> None:
         asyncio.run(bare_loop(options.bare_loop, kinds[0]))
         return
     build()
-    about = machine()
-    print(f"{about}\n", flush=True)
     curve = [size for size in (100, *([5000] if options.full else [])) if size != options.jobs]
-    report, met = asyncio.run(compare(kinds, options.jobs, options.rounds, curve))
-    print(f"\n{report}")
+    parts, met = asyncio.run(compare(kinds, options.jobs, options.rounds, curve))
+    print(report(parts))
     if options.save:
         RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(f"# The operator, measured\n\n{about}.\n{NOTE}\n\n{report}\n")
+        RESULTS.write_text(f"# The operator, measured\n\n{NOTE}\n{report({**saved(), **parts})}\n")
     sys.exit(0 if met else 1)
+
+
+def report(parts: dict[str, str]) -> str:
+    return "\n".join(f"\n## {name}\n\n{parts[name]}" for name in SPECS if name in parts)
+
+
+def saved() -> dict[str, str]:
+    """Return what was measured before, by kind."""
+    if not RESULTS.exists():
+        return {}
+    sections = RESULTS.read_text().split("\n## ")[1:]
+    return {name: told.strip() for name, _, told in (each.partition("\n") for each in sections)}
 
 
 if __name__ == "__main__":

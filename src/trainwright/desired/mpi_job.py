@@ -37,7 +37,11 @@ _ON_ONE_MACHINE = {
 
 def build(job: Job, settings: Settings, version: int = 0) -> Desired:
     """Return everything an MPIJob should have while it runs, the launcher included."""
-    job = api.read(job.object, settings.per_node)
+    return wanted(api.read(job.object, settings.per_node), settings, version)
+
+
+def wanted(job: Job, settings: Settings, version: int, launcher: Object | None = None) -> Desired:
+    """Return the same of a job that was read with the sizes of the nodes; a launcher that is there stays as it is."""
     plan = _Plan(job, settings, version)
     around = (
         *plan.group(),
@@ -45,7 +49,7 @@ def build(job: Job, settings: Settings, version: int = 0) -> Desired:
         *(plan.rights() if plan.options.transport == "exec" else ()),
         Create(plan.service()),
         *((Create(plan.stateful_set()),) if plan.has_set else ()),
-        Create(plan.launcher_job()),
+        Create(launcher or plan.launcher_job()),
     )
     return Desired(around, plan.worker_pods() if plan.options.modern else (), tuple(plan.explained()))
 

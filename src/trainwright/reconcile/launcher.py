@@ -94,7 +94,7 @@ class _Look:
         counts = self._counts(launcher)
         state: State = "Running" if self._is_up(counts) else ""
         status = self._status(Account(record, counts, state, resumed=self.resumed), launcher)
-        desired = self.kind.build(self.job, self.settings, record.version)
+        desired = objects.wanted(self.job, self.settings, record.version, launcher)
         wanted, look_again = policies.rested(self.job, self._startable(desired, launcher), judged, self.now)
         actions = diff.difference(self.job, wanted, self.sight, record)
         is_new = not self.job.object.get("status")
