@@ -90,6 +90,7 @@ class CuttingProxy:
         task = asyncio.create_task(self._connected(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: writer.transport.abort())  # also after one that ends before it has begun
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -98,8 +99,6 @@ class CuttingProxy:
                     pass
         except (OSError, asyncio.IncompleteReadError):
             pass  # one side has gone: so does the other
-        finally:
-            writer.transport.abort()
 
     @contextlib.asynccontextmanager
     async def _upstream(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:

@@ -228,6 +228,8 @@ class Operator:
         if overlay.starting:
             overlay.starting = False
             self._note_start(key, job, overlay)
+        if not opening and overlay.is_empty:
+            self._overlays.pop(key, None)
         return look_again
 
     def _note_start(self, key: Key, job: Object, overlay: "_Overlay") -> None:
@@ -256,6 +258,11 @@ class _Overlay:
     written: Object | None = None
     created: dict[str, tuple[Object, float]] = field(default_factory=dict)
     deleted: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether the cache shows all that was done; then there is nothing to lay over it."""
+        return not (self.written or self.created or self.deleted or self.unsaid)
 
     def job(self, cached: Object) -> Object:
         """Return the newer one of the cached job and the one we wrote last."""

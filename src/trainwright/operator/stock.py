@@ -55,8 +55,7 @@ class Known:
     kind: Kind
     object: Object
     job: Job
-    value: ElasticJob | None
-    """None: it needs no room."""
+    value: ElasticJob
     aside: str
     """Why its size is not ours to decide, in words; nothing if it is."""
     rests_until: datetime | None
@@ -64,7 +63,7 @@ class Known:
     @property
     def scaled(self) -> bool:
         """Say whether it may be resized."""
-        return self.value is not None and self.value.elastic
+        return self.value.elastic
 
 
 class Stock:
@@ -92,6 +91,7 @@ class Stock:
         self._named: defaultdict[str, set[JobKey]] = defaultdict(set)
         """Jobs by namespace and name: those of several kinds may share one."""
         self._known: dict[JobKey, Known] = {}
+        """Those that need room."""
         self._stale: set[JobKey] = set()
         self._pods: dict[str, PodFacts] = {}
         self._members: defaultdict[str, dict[str, PodFacts]] = defaultdict(dict)
@@ -180,13 +180,13 @@ class Stock:
         tolerated = [_tolerations(each) for each in scaled]
         nodes = tuple(self._node(name) for name in self._nodes if self._is_open(name, tolerated))
         waiting = tuple(pod.requests for pod in self._waiting.values() if not self._named.get(pod.job))
-        jobs = tuple(each.value for each in self._known.values() if each.value is not None)
+        jobs = tuple(each.value for each in self._known.values())
         rests = (each.rests_until for each in scaled if each.rests_until and each.rests_until > now)
         return Sight(Cluster(nodes, waiting, self._max_load, self._in_turn), jobs, min(rests, default=None))
 
     def jobs(self) -> Iterator[tuple[str, Known]]:
         """Yield the jobs that need room, as of the last look, by the keys they have there."""
-        return ((each.value.key, each) for each in self._known.values() if each.value is not None)
+        return ((each.value.key, each) for each in self._known.values())
 
     def _target(self, scaler: Object) -> JobKey | None:
         """Return the job that a horizontal pod autoscaler aims at, if it is one of ours."""
@@ -199,13 +199,17 @@ class Stock:
     def _refresh(self, now: datetime) -> None:
         """Work out again whatever has changed, and who has rested long enough."""
         for place, known in self._known.items():
-            if known.value and known.value.resting and known.rests_until and known.rests_until <= now:
+            if known.value.resting and known.rests_until and known.rests_until <= now:
                 self._stale.add(place)
         for place in self._stale & self._objects.keys():
-            self._known[place] = self._work_out(place, now)
+            if (found := self._work_out(place, now)) is not None:
+                self._known[place] = found
+            else:
+                self._known.pop(place, None)
         self._stale.clear()
 
-    def _work_out(self, place: JobKey, now: datetime) -> Known:
+    def _work_out(self, place: JobKey, now: datetime) -> Known | None:
+        """Return what there is to know of a job; None if it needs no room, as thousands that have finished."""
         kind, obj = self._kinds[place[0]], self._objects[place]
         job, name = kind.read(obj), key(obj)
         namesakes = self._named[name] - {place}
@@ -223,7 +227,7 @@ class Stock:
             steady=aside,
             resting=until is not None and now < until,
         )
-        return Known(kind, obj, job, value, aside, until)
+        return None if value is None else Known(kind, obj, job, value, aside, until)
 
     def _aside(self, place: JobKey, job: Job) -> str:
         """Say why the size of a job is not ours to decide."""
