@@ -1,12 +1,18 @@
 """What a server forgets, and what it keeps."""
 
+import asyncio
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from trainwright.api.faces import RESOURCES
+from trainwright.cluster.base import Listing
+from trainwright.cluster.beside import beside
 from trainwright.cluster.memory import MemoryCluster
+from trainwright.core.errors import NotStored
 from trainwright.core.names import JOB_LABEL
 from trainwright.core.objects import Object, timestamp
 from trainwright.core.resources import EVENT, POD, SERVICE
@@ -51,6 +57,35 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
+
+
+class Failing:
+    """A cluster that cannot be asked the first times."""
+
+    def __init__(self, cluster: MemoryCluster, failures: Iterable[Exception]) -> None:
+        self._cluster = cluster
+        self._failures = iter(failures)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+    async def list(self, *args: Any, **kwargs: Any) -> Listing:
+        for failure in self._failures:
+            raise failure
+        return await self._cluster.list(*args, **kwargs)
+
+
+async def test_what_could_not_be_forgotten_is_forgotten_the_next_time(world: World, caplog: pytest.LogCaptureFixture):
+    await world.job("a")
+    version = (await world.cluster.list(JOBS)).version
+    failing: Any = Failing(world.cluster, [NotStored("the disk is full"), FileNotFoundError("a folder is gone")])
+    retention = Retention(failing, world.root, Keep(finished=0), lambda: world.now)
+
+    async with asyncio.timeout(10), beside(retention.run(every=0)):
+        await anext(world.cluster.watch(JOBS, since=version))
+
+    assert (await world.names())["pytorchjobs"] == []
+    assert ["the disk is full" in caplog.text, "a folder is gone" in caplog.text] == [True, True]
 
 
 async def test_the_newest_finished_jobs_stay_whole_and_the_next_ones_alone(world: World):

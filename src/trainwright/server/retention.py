@@ -53,10 +53,13 @@ class Retention:
         self._now = now
 
     async def run(self, every: float = 30.0) -> None:
-        """Forget again and again, until cancelled."""
+        """Forget again and again, until cancelled; what fails is tried again the next time."""
         while True:
             await asyncio.sleep(every)
-            await self.forget()
+            try:
+                await self.forget()
+            except (ClusterError, OSError) as error:
+                log.warning("what is too old was not forgotten: %s", error)
 
     async def forget(self) -> None:
         """Forget what is too old now."""
