@@ -166,6 +166,8 @@ def test_the_leader_is_killed_in_the_middle_of_a_hundred_jobs(stage, kubectl, tm
             there = len(kubectl.names("pods"))
         until(lambda: leader(second) == 1, "the second one leads")
         until(lambda: kubectl.names("pods") == names_of(100, "j"), "every job has all its pods")
+        until(lambda: len(restarts(kubectl)) == 100, "every job has its status")
+        assert restarts(kubectl) == ["0"] * 100
 
     begun = next(each.time for each in changes(stage, user("second")) if each.resource != "leases")
     assert there < 200
@@ -174,8 +176,11 @@ def test_the_leader_is_killed_in_the_middle_of_a_hundred_jobs(stage, kubectl, tm
     created = Counter(json.loads(line)["objectRef"]["name"] for line in created_pods(stage, kubectl.namespace))
     assert not created - Counter(names_of(100, "j")), "no pod was created twice"
     assert not [each for each in changes(stage, *map(user, NAMES)) if each.verb == "delete"]
-    restarts = kubectl("get", "pytorchjobs", "-o", "jsonpath={.items[*].status.restarts}").split()
-    assert restarts == ["0"] * 100
+
+
+def restarts(kubectl: Kubectl) -> list[str]:
+    """Return how often each job was restarted, of those that say it."""
+    return kubectl("get", "pytorchjobs", "-o", "jsonpath={.items[*].status.restarts}").split()
 
 
 def leader(operator: RunningOperator) -> int:
