@@ -6,11 +6,12 @@ init, already in its own namespace, still reaches the cluster's bridge.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
 
-_NEWLINK, _GETLINK, _NEWADDR, _NEWROUTE = 16, 18, 20, 24
+_NEWLINK, _DELLINK, _GETLINK, _NEWADDR, _NEWROUTE = 16, 17, 18, 20, 24
 _REQUEST, _ACK, _DUMP, _EXCL, _CREATE = 1, 4, 0x300, 0x200, 0x400
 _ERROR, _DONE = 2, 3
 _IFF_UP, _IFF_RUNNING = 1, 0x40
@@ -58,6 +59,14 @@ class Netlink:
         kind = _attribute(_LINKINFO, _attribute(1, b"veth\0"), _attribute(2, info))
         near = (_attribute(_IFNAME, name.encode() + b"\0"), _attribute(_MASTER, _number(bridge)), mtu)
         self._change(_NEWLINK, _link(up=True), *near, kind)
+
+    def remove(self, name: str) -> None:
+        """Remove a link, and with one end of a pair the other; one that has gone by itself is no matter."""
+        try:
+            self._request(_DELLINK, _link(), _attribute(_IFNAME, name.encode() + b"\0"))
+        except OSError as error:
+            if error.errno != errno.ENODEV:
+                raise
 
     def no_link_local(self, index: int) -> None:
         """Give a link no IPv6 address of its own: frameworks would find it and publish it."""

@@ -103,8 +103,7 @@ def enter(place: Place, spec: Message) -> None:
         cluster = Netlink()
         linux.unshare(linux.NEWNET | linux.NEWNS | linux.NEWUTS | linux.NEWIPC)
         step = "veth pair"
-        octets = socket.inet_aton(spec["address"])
-        cluster.add_pair(spec["link"], place.bridge, "eth0", b"\x02\x00" + octets, os.getpid())
+        _join(cluster, place.bridge, spec["link"], spec["address"])
         step = "pod network"
         _configure(spec["address"])
         step = "host name"
@@ -117,6 +116,17 @@ def enter(place: Place, spec: Message) -> None:
         cluster.close()
     except OSError as error:
         raise Failure(step, error) from error
+
+
+def _join(cluster: Netlink, bridge: int, link: str, address: str) -> None:
+    """Make the pod's link to the bridge."""
+    pair = link, bridge, "eth0", b"\x02\x00" + socket.inet_aton(address), os.getpid()
+    try:
+        cluster.add_pair(*pair)
+    except FileExistsError:
+        # The node that had this place before is gone, and the kernel takes its pods' links away when it gets round to.
+        cluster.remove(link)
+        cluster.add_pair(*pair)
 
 
 def _wait_for_link(cluster: Netlink, link: str) -> None:
