@@ -26,6 +26,10 @@ class Step:
     code: int = 0
 
 
+STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z"
+COLOUR = r"(\x1b\[\d*m)*"
+OK = rf"{COLOUR}ok +{COLOUR} +"
+
 JOB = r"pytorchjob\.kubeflow\.org/lab"
 HEADS = r"NAME +KIND +PHASE +READY +RESTARTS +AGE +WAITS FOR\n"
 

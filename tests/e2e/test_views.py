@@ -20,7 +20,7 @@ import pytest
 import yaml
 from tests.cli.conftest import TW
 from tests.e2e import processes
-from tests.e2e.commanding import THROUGH, Step, piped, tell
+from tests.e2e.commanding import COLOUR, OK, STAMP, THROUGH, Step, piped, tell
 from tests.e2e.running import Running, Start
 from tests.e2e.served import job
 
@@ -31,9 +31,6 @@ CRASHES = "echo try; sleep 0.3; if [ -e crashed ]; then echo again; sleep 600; f
 FAILS = "echo broken >&2; exit 7"
 
 TIME = r"\d\d:\d\d:\d\d"
-STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z"
-COLOUR = r"(\x1b\[\d*m)*"
-OK = rf"{COLOUR}ok +{COLOUR} +"
 
 STEPS = (
     Step("logs talk", rf"({COLOUR}\S+ +\|{COLOUR} step \d of rank \d\n){{6}}"),

@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 from tests.cli.conftest import TW
-from tests.e2e.commanding import THROUGH, Step, piped, tell
+from tests.e2e.commanding import COLOUR, OK, STAMP, THROUGH, Step, piped, tell
 from tests.e2e.served import job
 from tests.kube.nodes import RunningNode
 from tests.kube.running import Kubectl, until
@@ -14,9 +14,6 @@ from tests.kube.running import Kubectl, until
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
 TALKS = "for i in 1 2 3; do echo step $i of rank $RANK; sleep 0.3; done; sleep 600"
-STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z"
-COLOUR = r"(\x1b\[\d*m)*"
-OK = rf"{COLOUR}ok +{COLOUR} +"
 
 STEPS = (
     Step("logs talk", rf"({COLOUR}\S+ +\|{COLOUR} step \d of rank \d\n){{6}}"),

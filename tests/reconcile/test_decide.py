@@ -484,6 +484,17 @@ def test_a_job_that_goes_on_restarting_says_what_happened_last():
     assert after["lastTransitionTime"] == before["lastTransitionTime"], "it is in the same condition all the time"
 
 
+def test_conditions_that_another_operator_has_worded_stay_in_their_order():
+    theirs = [
+        {"type": name, "status": "True", "reason": f"PyTorchJob{name}", "message": f"{name}, in other words"}
+        for name in ("Created", "Running")
+    ]
+
+    decision = look({**manifest(master=1), "status": {"conditions": theirs}}, "master-0:Pending")
+
+    assert conditions(decision.status) == "Created Running"
+
+
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [

@@ -10,13 +10,13 @@ are forgotten. Gates are opened for good: whoever takes over from us goes on whe
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from trainwright.cluster.base import Change, Cluster
+from trainwright.cluster.base import Cluster
 from trainwright.cluster.events import Recorder
 from trainwright.cluster.informer import Informers
+from trainwright.cluster.news import News
 from trainwright.core.actions import Emit
 from trainwright.core.errors import ClusterError, Conflict, Invalid, NotFound
 from trainwright.core.names import GANG_GATE, GANG_WAITS_ANNOTATION, JOB_LABEL
@@ -72,7 +72,7 @@ class Gates:
         self._sees_nodes = not namespaces and capacity is None
         self._ledger = Ledger(capacity, sees_nodes=self._sees_nodes)
         self._voice = _Voice(cluster, kinds, now)
-        self._changed = asyncio.Event()
+        self._news = News()
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._since: dict[GangKey, float] = {}
         """Since when gangs that were let in have not been placed."""
@@ -82,9 +82,13 @@ class Gates:
         self._measures = measures or Measures()
         self._measures.gangs_waiting.read = lambda: {(): self._waiting}
         self._telling: asyncio.Task[None] | None = None
-        self._informers = [self._follow(Informers(cluster, POD, namespaces, keep=identity), self._ledger.pod_changed)]
+        self._informers = [
+            self._news.follow(Informers(cluster, POD, namespaces, keep=identity), self._ledger.pod_changed)
+        ]
         if self._sees_nodes:
-            self._informers.append(self._follow(Informers(cluster, NODE, keep=identity), self._ledger.node_changed))
+            self._informers.append(
+                self._news.follow(Informers(cluster, NODE, keep=identity), self._ledger.node_changed)
+            )
 
     def unsynced(self) -> list[Resource]:
         """Return the resources whose caches do not show yet what is there; none once gates are opened."""
@@ -101,26 +105,10 @@ class Gates:
                 log.info("gates are looked after", by="nodes" if self._sees_nodes else "what is known without nodes")
                 wait: float | None = 0.0
                 while True:
-                    await self._until_changed(wait)
+                    await self._news.wait(wait, self._pause)
                     wait = await self._round(tasks)
         finally:
             self._measures.gangs_waiting.read = dict  # nobody looks after them any more
-
-    def _follow(self, informers: Informers, note: Callable[[Change], bool]) -> Informers:
-        def changed(change: Change) -> None:
-            if note(change):
-                self._changed.set()
-
-        informers.subscribe(changed)
-        return informers
-
-    async def _until_changed(self, seconds: float | None) -> None:
-        """Wait for a change, but not for longer than so many seconds; then until what goes with it has happened."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        await asyncio.sleep(self._pause)
-        self._changed.clear()
 
     async def _round(self, tasks: asyncio.TaskGroup) -> float | None:
         """Look once, and return after how many seconds to look again even if nothing changes."""
@@ -162,7 +150,7 @@ class Gates:
         for failure in failures:
             if failure is not None:
                 raise failure
-        self._changed.set()
+        self._news.tell()
         log.info("gang let in", namespace=pods[0].gang[0], gang=pods[0].gang[1], pods=len(pods))
 
     async def _open_one(self, pod: Member) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from trainwright.cluster.base import Change, Cluster
+from trainwright.cluster.beside import beside
 from trainwright.cluster.events import Recorder
 from trainwright.cluster.informer import Informers
 from trainwright.cluster.queue import Closed, WorkQueue
@@ -96,16 +97,13 @@ class Operator:
         for name, commands in self._commands.items():
             commands.subscribe(lambda change, name=name: self._command_changed(name, change))  # type: ignore[misc]
         try:
-            async with asyncio.TaskGroup() as tasks:
-                watching = [tasks.create_task(informer.run()) for informer in self._informers()]
+            async with beside(*(informer.run() for informer in self._informers())):
                 for informer in self._informers():
                     await informer.until_synced()
                 log.info("operator started", kinds=", ".join(self._kinds))
                 async with asyncio.TaskGroup() as workers:
                     for _ in range(self._workers):
                         workers.create_task(self._work())
-                for task in watching:
-                    task.cancel()
         finally:
             self._queue.close()
 

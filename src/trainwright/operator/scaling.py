@@ -20,6 +20,7 @@ from trainwright.autoscaler import Change as Resize
 from trainwright.cluster.base import Change, Cluster
 from trainwright.cluster.events import Recorder
 from trainwright.cluster.informer import Informers
+from trainwright.cluster.news import News
 from trainwright.core.actions import Emit
 from trainwright.core.errors import ClusterError, Conflict, NotFound
 from trainwright.core.names import SCALED_ANNOTATION
@@ -90,7 +91,7 @@ class Autoscaler:
             self._conduct.capacity,
             in_turn=self._conduct.in_turn,
         )
-        self._changed = asyncio.Event()
+        self._news = News()
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._told: dict[str, Scaling] = {}
         """The last change told of each job, by uid: caches lag, and a definition may not keep the history."""
@@ -106,19 +107,11 @@ class Autoscaler:
 
     def _following(self, kinds: Iterable[Kind], namespaces: Sequence[str]) -> Iterator[Informers]:
         for kind in kinds:
-            yield self._follow(Informers(self._cluster, kind.resource, namespaces), self._job_changed)
-        yield self._follow(Informers(self._cluster, POD, namespaces, keep=identity), self._stock.pod_changed)
-        yield self._follow(Informers(self._cluster, AUTOSCALER, namespaces), self._stock.scaler_changed)
+            yield self._news.follow(Informers(self._cluster, kind.resource, namespaces), self._job_changed)
+        yield self._news.follow(Informers(self._cluster, POD, namespaces, keep=identity), self._stock.pod_changed)
+        yield self._news.follow(Informers(self._cluster, AUTOSCALER, namespaces), self._stock.scaler_changed)
         if self._conduct.capacity is None:
-            yield self._follow(Informers(self._cluster, NODE, keep=identity), self._stock.node_changed)
-
-    def _follow(self, informer: Informers, note: Callable[[Change], bool]) -> Informers:
-        def changed(change: Change) -> None:
-            if note(change):
-                self._changed.set()
-
-        informer.subscribe(changed)
-        return informer
+            yield self._news.follow(Informers(self._cluster, NODE, keep=identity), self._stock.node_changed)
 
     def _job_changed(self, change: Change) -> bool:
         if change.type == "DELETED":
@@ -136,16 +129,8 @@ class Autoscaler:
             log.info("autoscaler started", policy=self._conduct.policy)
             wait: float | None = 0.0
             while True:
-                await self._until_changed(wait)
+                await self._news.wait(wait, self._conduct.settle)
                 wait = await self._round()
-
-    async def _until_changed(self, seconds: float | None) -> None:
-        """Wait for a change, but not for longer than so many seconds; then until what goes with it has happened."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        await asyncio.sleep(self._conduct.settle)
-        self._changed.clear()
 
     async def _round(self) -> float | None:
         """Run a round, and return after how many seconds to run the next one even if nothing changes."""
@@ -211,7 +196,7 @@ class Autoscaler:
             except NotFound:
                 return
             except Conflict:  # somebody changed the job, maybe in a way that calls for no round by itself
-                self._changed.set()
+                self._news.tell()
                 return
             if at(job, kind.size_path) != resize.after:
                 await self._take_back(kind, job)
@@ -224,7 +209,7 @@ class Autoscaler:
         """Leave a job alone whose size was not kept, and remove the reason of what has not happened."""
         meta = job["metadata"]
         self._stock.cannot_store(job)
-        self._changed.set()
+        self._news.tell()
         nothing = {"metadata": {"annotations": {SCALED_ANNOTATION: None}}}
         with suppress(NotFound):
             await self._cluster.patch(kind.resource, meta["namespace"], meta["name"], nothing)

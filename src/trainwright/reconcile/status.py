@@ -121,11 +121,12 @@ class _Conditions:
         self._time = time
 
     def put(self, type_: str, reason: str, message: str, *, status: str = "True", without: str = "") -> None:
-        """Set a condition, at the end of the list unless it says the same already."""
+        """Set a condition, at the end of the list unless it is set already."""
         if outcome_of({"conditions": self.items}) == "Failed":
             return
         old = next((each for each in self.items if each["type"] == type_), None)
-        if old and (old["status"], old.get("reason"), old.get("message")) == (status, reason, message):
+        if old and (old["status"], old.get("reason")) == (status, reason):
+            self._reword(old, message)
             return
         since = old.get("lastTransitionTime", self._time) if old and old["status"] == status else self._time
         new = {
@@ -137,6 +138,11 @@ class _Conditions:
             "lastTransitionTime": since,
         }
         self.items = [each for each in self.items if each["type"] not in (type_, without)] + [new]
+
+    def _reword(self, old: Object, message: str) -> None:
+        """Have a condition say something else; it stays where it is, since the last one tells how the job is."""
+        if old.get("message") != message:
+            self.items[self.items.index(old)] = {**old, "message": message, "lastUpdateTime": self._time}
 
     def turn_off_running(self, reason: str = "", message: str = "") -> None:
         """Say that the job no longer runs; without reason and message those it has stay."""

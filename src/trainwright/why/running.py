@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from datetime import datetime, timedelta
 
+from trainwright.core import names
 from trainwright.core.objects import Object, at, moment
 from trainwright.core.words import counted, listed
 from trainwright.reconcile import policies
@@ -62,7 +63,7 @@ def resting(facts: Facts) -> Verdict | None:
     if not waits:
         return None
     (role, index), until = min(waits.items(), key=lambda each: each[1])
-    rank = next((f"{each.label}-{index}" for each in facts.job.roles if each.name == role), f"{role}-{index}")
+    rank = facts.label(names.pod(facts.name, role, index))
     times = counted(facts.record.role(role).falls[index].times, "time")
     others = f", like {counted(len(waits) - 1, 'other')}" if len(waits) > 1 else ""
     sentence = (

@@ -10,6 +10,7 @@ from contextlib import suppress
 from trainwright.cluster.base import Change, Cluster
 from trainwright.cluster.informer import Informer
 from trainwright.cluster.memory import Admit, MemoryCluster
+from trainwright.cluster.news import News
 from trainwright.core.errors import Conflict, Forbidden, Invalid, ManifestError, NotFound
 from trainwright.core.objects import Object, at
 from trainwright.core.resources import RESOURCE_QUOTA, Resource
@@ -62,21 +63,19 @@ class QuotaKeeper:
         self._rows = {str(row): row for row in resources}
         self._quotas = found
         self._holding = holding
-        self._changed = asyncio.Event()
+        self._news = News()
         self._counted: dict[str, Informer] = {}
         """Objects of which some quota allows a number only, by the name of their kind."""
 
     def look_again(self) -> None:
         """Take note that something has changed that may be counted."""
-        self._changed.set()
+        self._news.tell()
 
     async def run(self) -> None:
         """Keep writing until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             while True:
-                await self._changed.wait()
-                await asyncio.sleep(SETTLE_SECONDS)
-                self._changed.clear()
+                await self._news.wait(None, SETTLE_SECONDS)
                 for quota in self._quotas.items():
                     await self._follow(quotas.counts(quota), tasks)
                     await self._write(quota)
@@ -92,7 +91,7 @@ class QuotaKeeper:
 
     def _noticed(self, change: Change) -> None:
         if change.type != "MODIFIED":
-            self._changed.set()
+            self._news.tell()
 
     async def _write(self, quota: Object) -> None:
         meta = quota["metadata"]

@@ -15,6 +15,7 @@ from itertools import count
 
 from trainwright.cluster.base import Change, Cluster
 from trainwright.cluster.informer import Informer
+from trainwright.cluster.news import News
 from trainwright.core.errors import ClusterError, Conflict, Invalid, NotFound
 from trainwright.core.objects import Object, at
 from trainwright.core.resources import NODE, POD, RESOURCE_QUOTA, Resource, resource_of
@@ -57,7 +58,7 @@ class Scheduler:
         self._nodes = Informer(cluster, NODE)
         self._quotas = Informer(cluster, RESOURCE_QUOTA)
         self._keeper = QuotaKeeper(cluster, self._resources, self._quotas, self._ledger.holding)
-        self._changed = asyncio.Event()
+        self._news = News()
         self._jobs: dict[GangKey, _Job] = {}
         self._numbers = count()
         self._tell_at: float | None = None
@@ -75,23 +76,17 @@ class Scheduler:
             tasks.create_task(self._keeper.run())
             wait: float | None = 0.0
             while True:
-                await self._until_changed(wait)
+                await self._news.wait(wait)
                 wait = await self._look()
                 await asyncio.sleep(PACE_SECONDS)
 
     def _when(self, note: Callable[[Change], bool]) -> Callable[[Change], None]:
         def changed(change: Change) -> None:
             if note(change):
-                self._changed.set()
+                self._news.tell()
                 self._keeper.look_again()
 
         return changed
-
-    async def _until_changed(self, seconds: float | None) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        self._changed.clear()
 
     async def _look(self) -> float | None:
         """Go through the queue once; return after how many seconds to do so again even if nothing changes."""
