@@ -124,7 +124,8 @@ def definition(resource: Resource, spec: Object) -> Object:
 
 @pytest.fixture(scope="module")
 def definitions(admin: Kubectl) -> None:
-    """Have the PodGroups of other projects served."""
+    """Have the PodGroups of other projects served, and pods accepted."""
+    admin("wait", "--for=create", "serviceaccount/default", "--timeout=30s")
     for resource, spec in THEIRS.items():
         admin.apply(definition(resource, spec))
         admin("wait", "--for=condition=Established", f"crd/{resource}", "--timeout=30s")
